@@ -1,0 +1,365 @@
+//! The Inventory: every kind of tensor that a rank holds, with its shape, format, number and lifetime. Budgets,
+//! timelines, manifests and reports are folds over this list; none of them knows an architecture.
+
+use crate::bytes::Bytes;
+use crate::plan::Plan;
+use crate::sizes::Dim;
+use crate::spec::{Dtype, ZeroGroups};
+use core::fmt;
+
+/// What a tensor is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Role {
+    /// A weight that forward and backward use.
+    Weight,
+    /// A gradient that accumulates over micro-batches.
+    Gradient,
+    /// The optimizer's master copy of weights.
+    MasterWeight,
+    /// The optimizer's first moment.
+    FirstMoment,
+    /// The optimizer's second moment.
+    SecondMoment,
+    /// Saved by forward for backward.
+    Activation,
+    /// A working set inside an operation, or a block that is computed again.
+    Transient,
+    /// A buffer that collectives send from or receive into.
+    Communication,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: &'static [Self] = &[
+        Self::Weight,
+        Self::Gradient,
+        Self::MasterWeight,
+        Self::FirstMoment,
+        Self::SecondMoment,
+        Self::Activation,
+        Self::Transient,
+        Self::Communication,
+    ];
+
+    /// The name in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Weight => "weight",
+            Self::Gradient => "gradient",
+            Self::MasterWeight => "master_weight",
+            Self::FirstMoment => "first_moment",
+            Self::SecondMoment => "second_moment",
+            Self::Activation => "activation",
+            Self::Transient => "transient",
+            Self::Communication => "communication",
+        }
+    }
+}
+
+/// A part of a step whose peak is looked at by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Before the first forward of a step.
+    BetweenSteps,
+    /// The last forward before the first backward: all micro-batches in flight.
+    Forward,
+    /// The first backward: all micro-batches still in flight.
+    Backward,
+    /// The optimizer's update.
+    OptimizerStep,
+}
+
+impl Phase {
+    /// Every phase, in the order of a step.
+    pub const ALL: &'static [Self] = &[Self::BetweenSteps, Self::Forward, Self::Backward, Self::OptimizerStep];
+
+    /// The name in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BetweenSteps => "between_steps",
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::OptimizerStep => "optimizer_step",
+        }
+    }
+}
+
+/// The part of a model that a tensor belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Module {
+    /// Embedding table and token ids.
+    Embedding,
+    /// Attention.
+    Attention,
+    /// Norms.
+    Norm,
+    /// Dense feed-forward network.
+    DenseFfn,
+    /// Router.
+    Router,
+    /// Routed experts.
+    RoutedExperts,
+    /// Shared experts.
+    SharedExperts,
+    /// Head, logits and loss.
+    Head,
+    /// Multi-token-prediction modules.
+    Mtp,
+    /// Flat buffers of the dense ZeRO group.
+    DenseState,
+    /// Flat buffers of the expert ZeRO group.
+    ExpertState,
+}
+
+impl Module {
+    /// Whether the module is part of what replaces the dense network in a layer with experts.
+    #[must_use]
+    pub const fn is_moe(self) -> bool {
+        matches!(self, Self::Router | Self::RoutedExperts | Self::SharedExperts)
+    }
+
+    /// Whether its optimizer state is sharded with the routed experts' or with the dense parameters'.
+    #[must_use]
+    pub const fn is_expert_group(self, groups: ZeroGroups) -> bool {
+        match groups {
+            ZeroGroups::MoeBlock => self.is_moe(),
+            ZeroGroups::ByReplica | ZeroGroups::Uniform => matches!(self, Self::RoutedExperts),
+        }
+    }
+}
+
+/// The blocks of a layer that run one after the other, never at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Block {
+    /// Attention.
+    Attention,
+    /// Dense feed-forward network, or the whole dense layer.
+    Dense,
+    /// Router and experts, or the whole layer with experts.
+    Moe,
+}
+
+impl Block {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+}
+
+/// When a tensor lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lifetime {
+    /// From loading to the end.
+    Always,
+    /// From a micro-batch's forward to its backward: one for each micro-batch in flight.
+    MicroBatch,
+    /// Throughout forward and backward, whatever runs.
+    ForwardAndBackward,
+    /// Throughout one phase, whatever runs.
+    Throughout(Phase),
+    /// In one phase, while one block of one layer runs.
+    Within(Phase, Block),
+}
+
+/// The format of one element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// A float.
+    Float(Dtype),
+    /// A mask of one byte an element.
+    Mask,
+    /// A 64-bit integer.
+    Int64,
+}
+
+impl Element {
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Float(dtype) => dtype.bytes(),
+            Self::Mask => 1,
+            Self::Int64 => 8,
+        }
+    }
+}
+
+/// One kind of tensor on a rank, with a multiplicity: never 256 copies of the same line.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name, as checkpoints name it behind `model.layers.N.` where they hold it.
+    pub name: &'static str,
+    /// Which rows of that tensor, where the layout treats some apart; empty for all.
+    pub part: &'static str,
+    /// What it belongs to.
+    pub module: Module,
+    /// What it is for.
+    pub role: Role,
+    /// Its dimensions; trailing ones are not there.
+    pub shape: [Dim; 4],
+    /// The format of its elements.
+    pub element: Element,
+    /// How many there are on the rank: layers, or tensors of the same shape in an operation.
+    pub count: u64,
+    /// Replicas that share its storage (ZeRO-3); 1 where each holds it whole.
+    pub shards: u64,
+    /// When it lives.
+    pub lifetime: Lifetime,
+    /// Who counts it so.
+    pub source: &'static str,
+}
+
+impl Entry {
+    const NONE: Self = Self {
+        name: "",
+        part: "",
+        module: Module::Norm,
+        role: Role::Weight,
+        shape: [Dim::ONE; 4],
+        element: Element::Mask,
+        count: 0,
+        shards: 1,
+        lifetime: Lifetime::Always,
+        source: "",
+    };
+
+    /// Elements over all ranks of a replica, of one such tensor.
+    #[must_use]
+    pub const fn global_elements(&self) -> u64 {
+        let [a, b, c, d] = self.shape;
+        a.global.saturating_mul(b.global).saturating_mul(c.global).saturating_mul(d.global)
+    }
+
+    /// Elements of this rank's part of one such tensor, before ZeRO shares it out.
+    #[must_use]
+    pub const fn local_elements(&self) -> u64 {
+        let [a, b, c, d] = self.shape;
+        a.local().saturating_mul(b.local()).saturating_mul(c.local()).saturating_mul(d.local())
+    }
+
+    /// Bytes on this rank, over all `count` of them; for one micro-batch where it lives for one.
+    #[must_use]
+    pub const fn bytes(&self) -> Bytes {
+        let elements =
+            if self.shards == 1 { self.local_elements() } else { self.local_elements().div_ceil(self.shards) };
+        Bytes::new(elements).times(self.element.bytes()).times(self.count)
+    }
+
+    /// Bytes on this rank in a phase, if its block runs.
+    #[must_use]
+    pub const fn bytes_at(&self, phase: Phase, in_flight: u64) -> Bytes {
+        let runs = matches!(phase, Phase::Forward | Phase::Backward);
+        match self.lifetime {
+            Lifetime::Always => self.bytes(),
+            Lifetime::MicroBatch if runs => self.bytes().times(in_flight),
+            Lifetime::ForwardAndBackward if runs => self.bytes(),
+            Lifetime::Throughout(at) | Lifetime::Within(at, _) if at as u8 == phase as u8 => self.bytes(),
+            _ => Bytes::ZERO,
+        }
+    }
+}
+
+/// `self_attn.q_b_proj.weight (rope): [n_h/2, d_hr, d_cq] x 2 B x 4 = 48.00 MiB`.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        if !self.part.is_empty() {
+            write!(f, " ({})", self.part)?;
+        }
+        f.write_str(": [")?;
+        for (i, dim) in self.shape.iter().filter(|dim| **dim != Dim::ONE).enumerate() {
+            write!(f, "{}{dim}", if i == 0 { "" } else { ", " })?;
+        }
+        write!(f, "] x {} B", self.element.bytes())?;
+        if self.count != 1 {
+            write!(f, " x {}", self.count)?;
+        }
+        if self.shards != 1 {
+            write!(f, " / {}", self.shards)?;
+        }
+        write!(f, " = {}", self.bytes())
+    }
+}
+
+/// The list of one rank. Kinds of tensors are few whatever the model's size, so the list is of fixed capacity.
+#[derive(Clone, Copy, Debug)]
+pub struct Inventory {
+    entries: [Entry; Self::CAPACITY],
+    len: usize,
+}
+
+impl Inventory {
+    const CAPACITY: usize = 96;
+
+    /// The list of a rank of one stage of a plan.
+    #[must_use]
+    pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
+        let mut list = Self::new();
+        let stage = plan.stage(stage);
+        crate::weights::list_stage(&mut list, plan, stage);
+        crate::weights::list_states(&mut list, plan);
+        crate::accounting::list(&mut list, plan, stage);
+        list
+    }
+
+    pub(crate) const fn new() -> Self {
+        Self { entries: [Entry::NONE; Self::CAPACITY], len: 0 }
+    }
+
+    /// Appends an entry, unless the rank has none of it.
+    pub(crate) const fn push(&mut self, entry: Entry) {
+        if entry.count == 0 || entry.element.bytes() == 0 {
+            return;
+        }
+        assert!(self.len < Self::CAPACITY, "an inventory holds 96 kinds of tensors");
+        self.entries[self.len] = entry;
+        self.len += 1;
+    }
+
+    /// How many kinds of tensors there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the rank holds nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub const fn get(&self, index: usize) -> &Entry {
+        assert!(index < self.len, "the inventory is shorter");
+        &self.entries[index]
+    }
+
+    pub(crate) const fn get_mut(&mut self, index: usize) -> &mut Entry {
+        &mut self.entries[index]
+    }
+
+    /// All of them.
+    #[must_use]
+    pub const fn entries(&self) -> &[Entry] {
+        self.entries.split_at(self.len).0
+    }
+}
+
+impl<'a> IntoIterator for &'a Inventory {
+    type Item = &'a Entry;
+    type IntoIter = core::slice::Iter<'a, Entry>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries().iter()
+    }
+}

@@ -1,0 +1,160 @@
+//! The keys of a declaration: one name per thing, in errors, documentation, code and files alike.
+
+macro_rules! keys {
+    ($($variant:ident = $path:literal,)*) => {
+        /// Every key that a declaration can hold, groups included; the architecture's come first.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Key {
+            $(#[doc = concat!("`", $path, "`")] $variant,)*
+        }
+
+        impl Key {
+            /// Every key, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The full path, as users write and read it.
+            #[must_use]
+            pub const fn path(self) -> &'static str {
+                const PATHS: &[&str] = &[$($path,)*];
+                PATHS[self as usize]
+            }
+        }
+    };
+}
+
+keys! {
+    Hidden = "hidden",
+    Vocab = "vocab",
+    Layers = "layers",
+    LayersDense = "layers.dense",
+    LayersMoe = "layers.moe",
+    LayersFfn = "layers.ffn",
+    Attention = "attention",
+    AttentionHeads = "attention.heads",
+    AttentionKvHeads = "attention.kv_heads",
+    AttentionHeadDim = "attention.head_dim",
+    AttentionQRank = "attention.q_rank",
+    AttentionKvRank = "attention.kv_rank",
+    AttentionNope = "attention.nope",
+    AttentionRope = "attention.rope",
+    AttentionValue = "attention.value",
+    Experts = "experts",
+    ExpertsRouted = "experts.routed",
+    ExpertsShared = "experts.shared",
+    ExpertsActive = "experts.active",
+    ExpertsFfn = "experts.ffn",
+    ExpertsGroups = "experts.groups",
+    ExpertsActiveGroups = "experts.active_groups",
+    ExpertsCorrectionBias = "experts.correction_bias",
+    Mtp = "mtp",
+    // The layout's keys start here: see `Key::is_layout`.
+    Mesh = "mesh",
+    MeshDp = "mesh.dp",
+    MeshTp = "mesh.tp",
+    MeshPp = "mesh.pp",
+    MeshCp = "mesh.cp",
+    MeshEp = "mesh.ep",
+    MeshEtp = "mesh.etp",
+    MeshWorld = "mesh.world",
+    MeshSequenceParallel = "mesh.sequence_parallel",
+    Stages = "stages",
+    StagesFirst = "stages.first",
+    StagesLast = "stages.last",
+    Schedule = "schedule",
+    Zero = "zero",
+    ZeroDense = "zero.dense",
+    ZeroExpert = "zero.expert",
+    ZeroGroups = "zero.groups",
+    ZeroWays = "zero.ways",
+    Placement = "placement",
+    PlacementQueryRope = "placement.query_rope",
+    PlacementSharedExperts = "placement.shared_experts",
+    PlacementDenseFfn = "placement.dense_ffn",
+    PlacementVocabMultiple = "placement.vocab_multiple",
+    Precision = "precision",
+    PrecisionWeights = "precision.weights",
+    PrecisionGradients = "precision.gradients",
+    PrecisionMaster = "precision.master",
+    PrecisionMoments = "precision.moments",
+    PrecisionActivations = "precision.activations",
+    Batch = "batch",
+    BatchSequence = "batch.sequence",
+    BatchMicro = "batch.micro",
+    BatchCount = "batch.count",
+    BatchGlobal = "batch.global",
+    Recompute = "recompute",
+    Routing = "routing",
+    RoutingSkew = "routing.skew",
+    RoutingFactor = "routing.factor",
+    Accounting = "accounting",
+    AccountingKernel = "accounting.kernel",
+    AccountingDropout = "accounting.dropout",
+    AccountingPool = "accounting.pool",
+    AccountingCheckpoint = "accounting.checkpoint",
+    Device = "device",
+    Headroom = "headroom",
+}
+
+impl Key {
+    /// Whether the key belongs to a layout; the others belong to the architecture.
+    #[must_use]
+    pub const fn is_layout(self) -> bool {
+        self as u8 >= Self::Mesh as u8
+    }
+
+    /// The last part of the path: what stands in front of the colon.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        let path = self.path();
+        let bytes = path.as_bytes();
+        let mut start = bytes.len();
+        while start > 0 && bytes[start - 1] != b'.' {
+            start -= 1;
+        }
+        path.split_at(start).1
+    }
+}
+
+/// A set of keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeySet(u128);
+
+impl KeySet {
+    /// No keys.
+    pub const EMPTY: Self = Self(0);
+    /// Every key.
+    pub const ALL: Self = Self(u128::MAX);
+
+    /// The set with one more key.
+    #[must_use]
+    pub const fn with(self, key: Key) -> Self {
+        Self(self.0 | 1 << key as u8)
+    }
+
+    /// The union of two sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the key is in the set.
+    #[must_use]
+    pub const fn has(self, key: Key) -> bool {
+        self.0 & (1 << key as u8) != 0
+    }
+
+    /// Whether the two sets share a key.
+    #[must_use]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether a key of a layout is in the set.
+    #[must_use]
+    pub const fn has_layout(self) -> bool {
+        self.0 >> Key::Mesh as u8 != 0
+    }
+}
+
+const _: () = assert!(Key::ALL.len() <= 128, "a KeySet holds 128 keys");

@@ -1,0 +1,606 @@
+//! The laws of a layout, as data. One table is judged by the macro while it expands, by the compiler where
+//! numbers are constants of the user's crate, and at run time; `verdict.rs` words what it says.
+
+use crate::budget;
+use crate::key::{Key, KeySet};
+use crate::plan::Plan;
+use crate::spec::{Attention, NUMBER_MAX, Routing, Spec, Split, ZeroGroups};
+use crate::stages;
+
+/// One rule that a declaration must satisfy.
+#[derive(Debug)]
+pub struct Law {
+    /// Its stable name, in errors and documentation.
+    pub id: &'static str,
+    /// Keys that may be blamed for a breach; the first where nothing tells them apart.
+    pub at: &'static [Key],
+    /// What must hold.
+    pub rule: Rule,
+    /// Where it applies.
+    pub when: When,
+    /// What a breach is.
+    pub severity: Severity,
+    /// Why it must hold.
+    pub why: &'static str,
+}
+
+/// What a breach of a law is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The layout cannot work.
+    Error,
+    /// The layout works; something is worth knowing.
+    Note,
+}
+
+/// A number that a law speaks of.
+#[derive(Clone, Copy, Debug)]
+pub enum Quantity {
+    /// The value of a key.
+    Of(Key),
+    /// The product of keys.
+    Product(&'static [Key]),
+    /// The sum of keys.
+    Sum(&'static [Key]),
+    /// Experts within the reach of one token: active groups times the experts of a group.
+    Reachable,
+    /// A number of the law itself.
+    Just(u64),
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule {
+    /// The first divides the second.
+    Divides(Quantity, Quantity),
+    /// One of the two divides the other.
+    EitherDivides(Quantity, Quantity),
+    /// The first is at least the second.
+    AtLeast(Quantity, Quantity),
+    /// The first is at most the second.
+    AtMost(Quantity, Quantity),
+    /// The two are equal.
+    Equal(Quantity, Quantity),
+    /// What the key says needs the first quantity to be at least the second.
+    Needs(Key, Quantity, Quantity),
+    /// A switch is on.
+    IsOn(Key),
+    /// A number format is not `none`.
+    IsKept(Key),
+    /// Layers fall to stages without remainder.
+    LayersFallToStages,
+    /// The skew lies between balanced and the worst that routing allows.
+    SkewIsPossible,
+    /// No amount of memory outgrows 64 bits.
+    Fits64Bits,
+    /// The worst rank fits on the device, with headroom.
+    FitsDevice,
+}
+
+/// Where a law applies.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    /// Everywhere.
+    Always,
+    /// Under grouped-query attention.
+    Gqa,
+    /// Where some layers are dense.
+    Dense,
+    /// Where some layers are dense and their network is split over `mesh.tp`.
+    DenseSplit,
+    /// Where some layers have experts.
+    Moe,
+    /// Where some layers have shared experts, split over `mesh.tp`.
+    SharedSplit,
+    /// Where some layers have experts, dealt over ranks that also split tensors.
+    MoeOverTp,
+    /// Under sequence parallelism.
+    SequenceParallel,
+    /// Where an optional number is given.
+    Given(Key),
+    /// Where ZeRO shards every parameter over `zero.ways` ranks.
+    Uniform,
+    /// Where ZeRO shards over groups of the mesh.
+    ByGroup,
+    /// Where some layers have experts and no token is dropped.
+    Dropless,
+    /// Where some layers have experts of bounded capacity.
+    Capacity,
+}
+
+const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
+    Law { id, at, rule, when, severity: Severity::Error, why }
+}
+
+use Quantity::{Just, Of, Product, Sum};
+use Rule::{AtLeast, AtMost, Divides, EitherDivides, Equal};
+
+const STAGE_RANKS: Quantity = Product(&[Key::MeshTp, Key::MeshCp, Key::MeshDp]);
+const EXPERT_RANKS: Quantity = Product(&[Key::MeshEp, Key::MeshEtp]);
+const WORLD: Quantity = Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp, Key::MeshDp]);
+const LAYERS: Quantity = Sum(&[Key::LayersDense, Key::LayersMoe]);
+const SHARED_WIDTH: Quantity = Product(&[Key::ExpertsShared, Key::ExpertsFfn]);
+const GLOBAL_BATCH: Quantity = Product(&[Key::BatchMicro, Key::MeshDp, Key::BatchCount]);
+
+/// The laws. Each is judged only where its numbers are in range, which [`range`] says first.
+pub const LAWS: &[Law] = &[
+    law(
+        "layer-count",
+        &[Key::LayersMoe, Key::LayersDense],
+        AtLeast(LAYERS, Just(1)),
+        When::Always,
+        "a model has at least one decoder layer",
+    ),
+    law(
+        "dense-ffn-given",
+        &[Key::LayersFfn, Key::LayersDense],
+        AtLeast(Of(Key::LayersFfn), Just(1)),
+        When::Dense,
+        "dense layers have a feed-forward network",
+    ),
+    law(
+        "routed-given",
+        &[Key::ExpertsRouted, Key::LayersMoe],
+        AtLeast(Of(Key::ExpertsRouted), Just(1)),
+        When::Moe,
+        "layers with experts have routed experts",
+    ),
+    law(
+        "active-given",
+        &[Key::ExpertsActive],
+        AtLeast(Of(Key::ExpertsActive), Just(1)),
+        When::Moe,
+        "each token visits at least one routed expert",
+    ),
+    law(
+        "expert-ffn-given",
+        &[Key::ExpertsFfn],
+        AtLeast(Of(Key::ExpertsFfn), Just(1)),
+        When::Moe,
+        "an expert is a feed-forward network of some width",
+    ),
+    law(
+        "top-k",
+        &[Key::ExpertsActive, Key::ExpertsRouted],
+        AtMost(Of(Key::ExpertsActive), Of(Key::ExpertsRouted)),
+        When::Moe,
+        "a token visits each routed expert at most once",
+    ),
+    law(
+        "router-groups",
+        &[Key::ExpertsGroups, Key::ExpertsRouted],
+        Divides(Of(Key::ExpertsGroups), Of(Key::ExpertsRouted)),
+        When::Moe,
+        "router groups hold the same number of experts",
+    ),
+    law(
+        "active-groups",
+        &[Key::ExpertsActiveGroups, Key::ExpertsGroups],
+        AtMost(Of(Key::ExpertsActiveGroups), Of(Key::ExpertsGroups)),
+        When::Moe,
+        "a token may use no more groups than there are",
+    ),
+    law(
+        "top-k-groups",
+        &[Key::ExpertsActive, Key::ExpertsActiveGroups],
+        AtMost(Of(Key::ExpertsActive), Quantity::Reachable),
+        When::Moe,
+        "the groups that a token may use hold all the experts it visits",
+    ),
+    law(
+        "kv-heads",
+        &[Key::AttentionKvHeads, Key::AttentionHeads],
+        Divides(Of(Key::AttentionKvHeads), Of(Key::AttentionHeads)),
+        When::Gqa,
+        "each key/value head serves the same number of query heads",
+    ),
+    law(
+        "world-size",
+        &[Key::MeshDp, Key::MeshTp, Key::MeshPp, Key::MeshCp],
+        AtMost(WORLD, Just(NUMBER_MAX)),
+        When::Always,
+        "ranks are counted in 32 bits",
+    ),
+    law(
+        "world-grid",
+        &[Key::MeshWorld, Key::MeshDp, Key::MeshPp],
+        Equal(Of(Key::MeshWorld), WORLD),
+        When::Given(Key::MeshWorld),
+        "every rank has one place in the mesh",
+    ),
+    law(
+        "expert-grid",
+        &[Key::MeshEp, Key::MeshEtp, Key::MeshDp],
+        Divides(EXPERT_RANKS, STAGE_RANKS),
+        When::Moe,
+        "expert groups tile the ranks of a stage",
+    ),
+    law(
+        "experts-ep",
+        &[Key::MeshEp, Key::ExpertsRouted],
+        Divides(Of(Key::MeshEp), Of(Key::ExpertsRouted)),
+        When::Moe,
+        "every rank of an expert group holds the same number of experts",
+    ),
+    law(
+        "expert-ffn-etp",
+        &[Key::MeshEtp, Key::ExpertsFfn],
+        Divides(Of(Key::MeshEtp), Of(Key::ExpertsFfn)),
+        When::Moe,
+        "expert tensor parallelism splits an expert by its width",
+    ),
+    law(
+        "heads-tp",
+        &[Key::MeshTp, Key::AttentionHeads],
+        Divides(Of(Key::MeshTp), Of(Key::AttentionHeads)),
+        When::Always,
+        "tensor parallelism splits attention by heads",
+    ),
+    law(
+        "kv-heads-tp",
+        &[Key::MeshTp, Key::AttentionKvHeads],
+        EitherDivides(Of(Key::MeshTp), Of(Key::AttentionKvHeads)),
+        When::Gqa,
+        "key/value heads are split over tensor-parallel ranks, or each is replicated the same number of times",
+    ),
+    law(
+        "dense-ffn-tp",
+        &[Key::MeshTp, Key::LayersFfn],
+        Divides(Of(Key::MeshTp), Of(Key::LayersFfn)),
+        When::DenseSplit,
+        "tensor parallelism splits the dense feed-forward network by its width",
+    ),
+    law(
+        "shared-ffn-tp",
+        &[Key::MeshTp, Key::ExpertsFfn],
+        Divides(Of(Key::MeshTp), SHARED_WIDTH),
+        When::SharedSplit,
+        "tensor parallelism splits the shared experts by their width, unless `placement.shared_experts` is replicated",
+    ),
+    law(
+        "sp-needs-tp",
+        &[Key::MeshSequenceParallel, Key::MeshTp],
+        Rule::Needs(Key::MeshSequenceParallel, Of(Key::MeshTp), Just(2)),
+        When::SequenceParallel,
+        "sequence parallelism splits the sequence over tensor-parallel ranks",
+    ),
+    law(
+        "ep-needs-sp",
+        &[Key::MeshSequenceParallel],
+        Rule::IsOn(Key::MeshSequenceParallel),
+        When::MoeOverTp,
+        "with `mesh.ep` and `mesh.tp` above 1 each tensor-parallel rank routes its own tokens",
+    ),
+    law(
+        "layers-stages",
+        &[Key::MeshPp, Key::StagesFirst, Key::StagesLast],
+        Rule::LayersFallToStages,
+        When::Always,
+        "stages between the first and the last hold the same number of layers, and none is dropped",
+    ),
+    law(
+        "sequence-cp",
+        &[Key::MeshCp, Key::BatchSequence],
+        Divides(Of(Key::MeshCp), Of(Key::BatchSequence)),
+        When::Always,
+        "context parallelism splits the sequence",
+    ),
+    law(
+        "sequence-sp",
+        &[Key::MeshTp, Key::MeshCp, Key::BatchSequence],
+        Divides(Product(&[Key::MeshCp, Key::MeshTp]), Of(Key::BatchSequence)),
+        When::SequenceParallel,
+        "context and sequence parallelism together split the sequence",
+    ),
+    law(
+        "global-batch",
+        &[Key::BatchGlobal, Key::BatchCount, Key::MeshDp],
+        Equal(Of(Key::BatchGlobal), GLOBAL_BATCH),
+        When::Given(Key::BatchGlobal),
+        "every replica runs the same whole number of micro-batches",
+    ),
+    law(
+        "zero-ways",
+        &[Key::ZeroWays],
+        AtLeast(Of(Key::ZeroWays), Just(1)),
+        When::Uniform,
+        "`zero.groups: uniform` shards over `zero.ways` ranks",
+    ),
+    law(
+        "zero-ways-unused",
+        &[Key::ZeroWays, Key::ZeroGroups],
+        AtMost(Of(Key::ZeroWays), Just(0)),
+        When::ByGroup,
+        "only `zero.groups: uniform` reads `zero.ways`; the other groups follow from the mesh",
+    ),
+    law(
+        "skew-range",
+        &[Key::RoutingSkew],
+        Rule::SkewIsPossible,
+        When::Dropless,
+        "the hottest rank gets at least the balanced load, and at most one copy of every token for each expert it can use",
+    ),
+    law(
+        "capacity-factor",
+        &[Key::RoutingFactor],
+        AtLeast(Of(Key::RoutingFactor), Just(1)),
+        When::Capacity,
+        "an expert without slots computes nothing",
+    ),
+    law(
+        "weights-kept",
+        &[Key::PrecisionWeights],
+        Rule::IsKept(Key::PrecisionWeights),
+        When::Always,
+        "forward and backward use weights; only the master copy and the moments can be left out",
+    ),
+    law(
+        "gradients-kept",
+        &[Key::PrecisionGradients],
+        Rule::IsKept(Key::PrecisionGradients),
+        When::Always,
+        "gradients accumulate over micro-batches; only the master copy and the moments can be left out",
+    ),
+    law(
+        "activations-kept",
+        &[Key::PrecisionActivations],
+        Rule::IsKept(Key::PrecisionActivations),
+        When::Always,
+        "backward reads activations; only the master copy and the moments can be left out",
+    ),
+    Law {
+        id: "vocab-padding",
+        at: &[Key::Vocab],
+        rule: Divides(Product(&[Key::PlacementVocabMultiple, Key::MeshTp]), Of(Key::Vocab)),
+        when: When::Always,
+        severity: Severity::Note,
+        why: "the embedding and the head are padded so that tensor-parallel ranks hold the same number of rows",
+    },
+    // The two below judge budgets, so they come last and only where all others hold.
+    law(
+        "fits-64-bits",
+        &[Key::BatchSequence],
+        Rule::Fits64Bits,
+        When::Always,
+        "amounts of memory are counted in 64 bits of bytes",
+    ),
+    law(
+        "fits-device",
+        &[Key::Device],
+        Rule::FitsDevice,
+        When::Given(Key::Device),
+        "the worst rank with its headroom must fit on the device",
+    ),
+];
+
+/// How many laws, from the end of the table, judge budgets and need all others to hold.
+pub const BUDGET_LAWS: usize = 2;
+
+impl Quantity {
+    /// The keys that it is made of.
+    #[must_use]
+    pub const fn keys(self) -> &'static [Key] {
+        match self {
+            Self::Of(key) => single(key),
+            Self::Product(keys) | Self::Sum(keys) => keys,
+            Self::Reachable => &[Key::ExpertsActiveGroups, Key::ExpertsRouted, Key::ExpertsGroups],
+            Self::Just(_) => &[],
+        }
+    }
+
+    /// Its value, or `None` where it does not fit in 64 bits or the Spec has no such key.
+    #[must_use]
+    pub const fn value(self, spec: &Spec) -> Option<u64> {
+        match self {
+            Self::Of(key) => spec.get(key),
+            Self::Just(n) => Some(n),
+            Self::Reachable => {
+                let experts = spec.architecture.experts;
+                match experts.routed.checked_div(experts.groups) {
+                    Some(group) => experts.active_groups.checked_mul(group),
+                    None => None,
+                }
+            }
+            Self::Product(keys) | Self::Sum(keys) => {
+                let is_product = matches!(self, Self::Product(_));
+                let mut value = is_product as u64;
+                let mut i = 0;
+                while i < keys.len() {
+                    let Some(next) = spec.get(keys[i]) else { return None };
+                    let step = if is_product { value.checked_mul(next) } else { value.checked_add(next) };
+                    let Some(sum) = step else { return None };
+                    value = sum;
+                    i += 1;
+                }
+                Some(value)
+            }
+        }
+    }
+}
+
+/// A slice of one key, for quantities that are a key.
+const fn single(key: Key) -> &'static [Key] {
+    Key::ALL.split_at(key as usize).1.split_at(1).0
+}
+
+const fn set_of(keys: &[Key]) -> KeySet {
+    let mut set = KeySet::EMPTY;
+    let mut i = 0;
+    while i < keys.len() {
+        set = set.with(keys[i]);
+        i += 1;
+    }
+    set
+}
+
+impl When {
+    /// Whether the law applies to the Spec.
+    #[must_use]
+    pub const fn applies(self, spec: &Spec) -> bool {
+        let (a, l) = (&spec.architecture, &spec.layout);
+        let moe = a.layers.moe > 0;
+        match self {
+            Self::Always => true,
+            Self::Gqa => matches!(a.attention, Attention::Gqa(_)),
+            Self::Dense => a.layers.dense > 0,
+            Self::DenseSplit => a.layers.dense > 0 && matches!(l.placement.dense_ffn, Split::Split),
+            Self::Moe => moe,
+            Self::SharedSplit => moe && a.experts.shared > 0 && matches!(l.placement.shared_experts, Split::Split),
+            Self::MoeOverTp => moe && l.mesh.ep > 1 && l.mesh.tp > 1,
+            Self::SequenceParallel => l.mesh.sequence_parallel.is_on(),
+            Self::Given(key) => matches!(spec.get(key), Some(1..)),
+            Self::Uniform => matches!(l.zero.groups, ZeroGroups::Uniform),
+            Self::ByGroup => !matches!(l.zero.groups, ZeroGroups::Uniform),
+            Self::Dropless => moe && matches!(l.routing, Routing::Dropless(_)),
+            Self::Capacity => moe && matches!(l.routing, Routing::Capacity(_)),
+        }
+    }
+
+    /// The keys that decide whether the law applies.
+    const fn keys(self) -> KeySet {
+        match self {
+            // A kind is known wherever it is written, so `attention`, `routing` and switches never wait.
+            Self::Always | Self::Gqa => KeySet::EMPTY,
+            Self::Dense => set_of(&[Key::LayersDense]),
+            Self::DenseSplit => set_of(&[Key::LayersDense, Key::PlacementDenseFfn]),
+            Self::Moe | Self::Dropless | Self::Capacity => set_of(&[Key::LayersMoe]),
+            Self::SharedSplit => set_of(&[Key::LayersMoe, Key::ExpertsShared, Key::PlacementSharedExperts]),
+            Self::MoeOverTp => set_of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
+            Self::SequenceParallel => set_of(&[Key::MeshSequenceParallel]),
+            Self::Given(key) => KeySet::EMPTY.with(key),
+            Self::Uniform | Self::ByGroup => set_of(&[Key::ZeroGroups]),
+        }
+    }
+}
+
+impl Law {
+    /// Every key that the law depends on: it can be judged once all of these are known.
+    #[must_use]
+    pub const fn keys(&self) -> KeySet {
+        let rule = match self.rule {
+            Rule::Divides(a, b)
+            | Rule::EitherDivides(a, b)
+            | Rule::AtLeast(a, b)
+            | Rule::AtMost(a, b)
+            | Rule::Equal(a, b) => set_of(a.keys()).and(set_of(b.keys())),
+            Rule::Needs(key, a, b) => set_of(a.keys()).and(set_of(b.keys())).with(key),
+            Rule::IsOn(key) | Rule::IsKept(key) => KeySet::EMPTY.with(key),
+            Rule::LayersFallToStages => {
+                set_of(&[Key::LayersDense, Key::LayersMoe, Key::MeshPp, Key::StagesFirst, Key::StagesLast])
+            }
+            Rule::SkewIsPossible => set_of(&[Key::RoutingSkew, Key::ExpertsActive, Key::ExpertsRouted, Key::MeshEp]),
+            Rule::Fits64Bits | Rule::FitsDevice => KeySet::ALL,
+        };
+        rule.and(self.when.keys())
+    }
+
+    /// Whether the law holds for the Spec, or does not apply to it. Numbers must be in [`range`]; a law whose
+    /// numbers do not fit in 64 bits is left to `world-size` and `fits-64-bits`.
+    #[must_use]
+    pub const fn holds(&self, spec: &Spec) -> bool {
+        if !self.when.applies(spec) {
+            return true;
+        }
+        match self.rule {
+            Rule::Divides(a, b) => match (a.value(spec), b.value(spec)) {
+                (Some(a), Some(b)) => divides(a, b),
+                _ => true,
+            },
+            Rule::EitherDivides(a, b) => match (a.value(spec), b.value(spec)) {
+                (Some(a), Some(b)) => divides(a, b) || divides(b, a),
+                _ => true,
+            },
+            Rule::AtLeast(a, b) | Rule::Needs(_, a, b) => match (a.value(spec), b.value(spec)) {
+                (Some(a), Some(b)) => a >= b,
+                _ => true,
+            },
+            Rule::AtMost(a, b) => match (a.value(spec), b.value(spec)) {
+                (Some(a), Some(b)) => a <= b,
+                // A product beyond 64 bits is beyond any limit.
+                (None, Some(_)) => false,
+                _ => true,
+            },
+            Rule::Equal(a, b) => match (a.value(spec), b.value(spec)) {
+                (Some(a), Some(b)) => a == b,
+                (Some(_), None) => false,
+                _ => true,
+            },
+            Rule::IsOn(key) | Rule::IsKept(key) => matches!(spec.get(key), Some(1..)),
+            Rule::LayersFallToStages => stages::divide(spec).is_ok(),
+            Rule::SkewIsPossible => match spec.layout.routing {
+                Routing::Dropless(dropless) => {
+                    dropless.skew.thousandths >= 1000 && dropless.skew.thousandths <= worst_skew(spec)
+                }
+                Routing::Capacity(_) => true,
+            },
+            Rule::Fits64Bits => match Plan::unchecked(*spec) {
+                Some(plan) => budget::peak(&plan).total.bytes() < u64::MAX,
+                None => true,
+            },
+            Rule::FitsDevice => match Plan::unchecked(*spec) {
+                Some(plan) => plan.fits(spec.layout.device),
+                None => true,
+            },
+        }
+    }
+}
+
+const fn divides(a: u64, b: u64) -> bool {
+    a != 0 && b.is_multiple_of(a)
+}
+
+/// The load of the hottest rank over the balanced one, at worst, in thousandths, rounded down: every token sends
+/// as many copies to one rank as that rank has experts, or all it has.
+pub(crate) const fn worst_skew(spec: &Spec) -> u64 {
+    let (experts, ep) = (spec.architecture.experts, spec.layout.mesh.ep);
+    if ep == 0 || experts.active == 0 {
+        return 1000;
+    }
+    let local = experts.routed / ep;
+    let most = if local < experts.active { local } else { experts.active };
+    let worst = 1000 * most as u128 * ep as u128 / experts.active as u128;
+    // Fewer than one expert a rank is `experts-ep`'s to refuse.
+    if worst < 1000 { 1000 } else { worst as u64 }
+}
+
+/// The smallest number that a key may hold, or `None` where the key holds no number.
+#[must_use]
+pub const fn least(key: Key) -> Option<u64> {
+    use crate::spec::{Architecture, Batch, Experts, Gqa, Layers, Mesh, Mla, Placement, Stages, Value, Zero};
+    let groups = [
+        Architecture::FIELDS,
+        Layers::FIELDS,
+        Mla::FIELDS,
+        Gqa::FIELDS,
+        Experts::FIELDS,
+        Mesh::FIELDS,
+        Stages::FIELDS,
+        Zero::FIELDS,
+        Placement::FIELDS,
+        Batch::FIELDS,
+    ];
+    let mut g = 0;
+    while g < groups.len() {
+        let mut f = 0;
+        while f < groups[g].len() {
+            if groups[g][f].key as u8 == key as u8 {
+                return match groups[g][f].value {
+                    Value::Number { min } => Some(min),
+                    _ => None,
+                };
+            }
+            f += 1;
+        }
+        g += 1;
+    }
+    None
+}
+
+/// Whether a number is one that its key may hold: the law `number-range`, judged before all others.
+#[must_use]
+pub const fn range(key: Key, number: u64) -> bool {
+    match least(key) {
+        Some(least) => number >= least && number <= NUMBER_MAX,
+        None => number <= NUMBER_MAX,
+    }
+}

@@ -1,0 +1,38 @@
+//! What a Mixture-of-Experts model and its parallel layout are, whether they can work, and what every rank holds.
+//!
+//! The path is straight: a [`Spec`] is judged by the [`LAWS`](law::LAWS); a valid one becomes a [`Plan`]; the Plan
+//! lists its [`Inventory`]; the [`Budget`] adds that up. All of it is `const fn` over plain data, without `std` and
+//! without allocation, so that one body of code serves the macro while it expands, the compiler's const evaluation in
+//! the user's crate, and the run time.
+#![no_std]
+
+#[cfg(test)]
+extern crate alloc;
+
+pub mod accounting;
+pub mod budget;
+mod bytes;
+pub mod device;
+pub mod inventory;
+mod key;
+pub mod law;
+pub mod parameters;
+mod plan;
+pub mod sizes;
+pub mod spec;
+mod stages;
+mod text;
+pub mod verdict;
+pub mod weights;
+
+pub use budget::{Budget, Peak};
+pub use bytes::Bytes;
+pub use device::Device;
+pub use inventory::{Entry, Inventory, Phase, Role};
+pub use key::{Key, KeySet};
+pub use parameters::Parameters;
+pub use plan::Plan;
+pub use spec::Spec;
+pub use stages::Stage;
+pub use text::Text;
+pub use verdict::{Violation, Violations, judge};

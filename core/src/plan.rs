@@ -1,0 +1,255 @@
+//! The Plan: a checked layout made explicit. It exists only for a Spec that breaks no law.
+
+use crate::budget::{self, Budget, Peak};
+use crate::bytes::Bytes;
+use crate::device::Device;
+use crate::inventory::Inventory;
+use crate::law;
+use crate::sizes::Sizes;
+use crate::spec::{Attention, Factor, Gqa, Pool, Routing, Schedule, Spec, ZeroGroups};
+use crate::stages::{self, Division, Stage};
+use crate::verdict::{self, Violations};
+use core::ops::Range;
+
+/// One architecture under one layout, checked: every stage, group and rank count follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    spec: Spec,
+    division: Division,
+}
+
+impl Plan {
+    /// Checks a Spec.
+    ///
+    /// # Errors
+    /// All laws that the Spec breaks.
+    #[allow(clippy::result_large_err)] // the error holds the Spec; it is built once, on failure, without allocation
+    pub const fn new(spec: Spec) -> Result<Self, Violations> {
+        if verdict::is_valid(&spec)
+            && let Some(plan) = Self::unchecked(spec)
+        {
+            return Ok(plan);
+        }
+        Err(verdict::judge(&spec))
+    }
+
+    /// Checks a Spec whose laws are reported elsewhere: by the macro, or one by one by the compiler. An invalid one
+    /// becomes the smallest plan there is, so that one wrong number does not produce an error at every use.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn or_husk(spec: Spec) -> Self {
+        match Self::unchecked(spec) {
+            Some(plan) if verdict::is_sound(&spec) => plan,
+            _ => Self::HUSK,
+        }
+    }
+
+    /// One rank, one layer, all sizes 1.
+    #[doc(hidden)]
+    pub const HUSK: Self = {
+        let mut spec = Spec::DEFAULT;
+        spec.architecture.layers.dense = 1;
+        spec.architecture.layers.ffn = 1;
+        spec.architecture.attention = Attention::Gqa(Gqa::DEFAULT);
+        Self::alone(spec)
+    };
+
+    /// The plan of a Spec, if its layers fall to stages; all other laws are for the caller to judge.
+    pub(crate) const fn unchecked(spec: Spec) -> Option<Self> {
+        match stages::divide(&spec) {
+            Ok(division) => Some(Self { spec, division }),
+            Err(_) => None,
+        }
+    }
+
+    /// The plan of a whole model on one rank, for counting it.
+    pub(crate) const fn alone(spec: Spec) -> Self {
+        let layers = spec.architecture.layers.dense.saturating_add(spec.architecture.layers.moe);
+        Self { spec, division: Division { layers, first: 0, last: 0, alike: 1, rest: layers } }
+    }
+
+    /// What the user said.
+    #[must_use]
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Ranks of the whole job.
+    #[must_use]
+    pub const fn world(&self) -> u64 {
+        self.stage_ranks() * self.spec.layout.mesh.pp
+    }
+
+    /// Ranks that hold one stage.
+    #[must_use]
+    pub const fn stage_ranks(&self) -> u64 {
+        let mesh = &self.spec.layout.mesh;
+        mesh.tp.saturating_mul(mesh.cp).saturating_mul(mesh.dp)
+    }
+
+    /// The ranks that hold a stage. Stages are the outermost axis of the rank order (tp-cp-ep-dp-pp).
+    #[must_use]
+    pub const fn ranks_of_stage(&self, stage: u64) -> Range<u64> {
+        stage * self.stage_ranks()..(stage + 1) * self.stage_ranks()
+    }
+
+    /// Expert data-parallel degree: replicas of each routed expert.
+    #[must_use]
+    pub const fn edp(&self) -> u64 {
+        let mesh = &self.spec.layout.mesh;
+        let experts = mesh.ep.saturating_mul(mesh.etp);
+        // Without experts the expert grid is not judged, and nothing is sharded over it.
+        if experts > self.stage_ranks() { 1 } else { self.stage_ranks() / experts }
+    }
+
+    /// Ranks that a sequence is split over between the blocks: context-parallel ones, and tensor-parallel ones under
+    /// sequence parallelism.
+    #[must_use]
+    pub const fn sequence_ranks(&self) -> u64 {
+        let mesh = &self.spec.layout.mesh;
+        if mesh.sequence_parallel.is_on() { mesh.cp.saturating_mul(mesh.tp) } else { mesh.cp }
+    }
+
+    /// Replicas that share out the optimizer state of expert or dense parameters.
+    #[must_use]
+    pub const fn replicas(&self, expert: bool) -> u64 {
+        let layout = &self.spec.layout;
+        match layout.zero.groups {
+            ZeroGroups::Uniform => layout.zero.ways,
+            _ if expert => self.edp(),
+            _ => layout.mesh.dp.saturating_mul(layout.mesh.cp),
+        }
+    }
+
+    /// Rows of the embedding and the head, padded so that tensor-parallel ranks hold the same number.
+    #[must_use]
+    pub const fn padded_vocab(&self) -> u64 {
+        let multiple = self.spec.layout.placement.vocab_multiple.saturating_mul(self.spec.layout.mesh.tp);
+        self.spec.architecture.vocab.div_ceil(multiple).saturating_mul(multiple)
+    }
+
+    /// Stages of the pipeline.
+    #[must_use]
+    pub const fn stages(&self) -> u64 {
+        self.spec.layout.mesh.pp
+    }
+
+    /// What a stage holds.
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub const fn stage(&self, index: u64) -> Stage {
+        assert!(index < self.stages(), "the pipeline has fewer stages");
+        self.division.stage(index, self.stages(), self.spec.architecture.layers.dense)
+    }
+
+    /// The first stage with a layer that has experts, or the number of stages if there is none.
+    pub(crate) const fn first_moe_stage(&self) -> u64 {
+        let layers = self.spec.architecture.layers;
+        if layers.moe == 0 { self.stages() } else { self.division.holder(layers.dense, self.stages()) }
+    }
+
+    /// Micro-batches whose activations a stage holds at once, at most: all of them under GPipe, and
+    /// min(count, pp - stage) under 1F1B (Megatron-LM, `get_pp_rank_microbatches`).
+    #[must_use]
+    pub const fn in_flight(&self, stage: u64) -> u64 {
+        let count = self.spec.layout.batch.count;
+        match self.spec.layout.schedule {
+            Schedule::Gpipe => count,
+            Schedule::OneFOneB => {
+                let ahead = self.stages() - stage;
+                if count < ahead { count } else { ahead }
+            }
+        }
+    }
+
+    /// Tokens of one micro-batch that meet the experts of one expert-parallel group.
+    #[must_use]
+    pub const fn pooled_tokens(&self, pool: Pool) -> u64 {
+        let layout = &self.spec.layout;
+        let tokens = layout.batch.micro.saturating_mul(layout.batch.sequence);
+        match pool {
+            Pool::Replica => tokens / layout.mesh.cp,
+            Pool::Group => {
+                let own = tokens / self.sequence_ranks();
+                own.saturating_mul(layout.mesh.ep).saturating_mul(layout.mesh.etp)
+            }
+        }
+    }
+
+    /// Slots of one expert under bounded capacity: ceil(pool x active x factor / routed).
+    #[must_use]
+    pub const fn slots_per_expert(&self, pool: Pool, factor: Factor) -> u64 {
+        let experts = &self.spec.architecture.experts;
+        // The factor counts thousandths.
+        ceil_share(self.pooled_tokens(pool), experts.active, factor.thousandths, experts.routed as u128 * 1000)
+    }
+
+    /// Token copies that the experts of the hottest rank make room for, for one micro-batch and layer.
+    #[must_use]
+    pub const fn routed_rows(&self, pool: Pool) -> u64 {
+        let experts = &self.spec.architecture.experts;
+        let ep = self.spec.layout.mesh.ep;
+        let local = experts.routed / ep;
+        match self.spec.layout.routing {
+            Routing::Dropless(dropless) => {
+                let pooled = self.pooled_tokens(pool);
+                let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
+                // No token sends a rank more copies than it has experts.
+                let most = pooled.saturating_mul(if local < experts.active { local } else { experts.active });
+                if hottest < most { hottest } else { most }
+            }
+            Routing::Capacity(capacity) => self.slots_per_expert(pool, capacity.factor).saturating_mul(local),
+        }
+    }
+
+    /// The worst skew that routing allows, to a thousandth.
+    #[must_use]
+    pub const fn worst_skew(&self) -> Factor {
+        Factor::thousandths(law::worst_skew(&self.spec))
+    }
+
+    /// The named sizes of its tensors.
+    #[must_use]
+    pub const fn sizes(&self) -> Sizes {
+        Sizes::of(self)
+    }
+
+    /// Every kind of tensor on a rank of a stage.
+    #[must_use]
+    pub const fn inventory(&self, stage: u64) -> Inventory {
+        Inventory::of(self, stage)
+    }
+
+    /// Bytes on a rank of a stage, by phase and role.
+    #[must_use]
+    pub const fn budget(&self, stage: u64) -> Budget {
+        Budget::of(self, stage)
+    }
+
+    /// The worst rank in its worst phase.
+    #[must_use]
+    pub const fn peak(&self) -> Peak {
+        budget::peak(self)
+    }
+
+    /// The peak with the declared headroom on top, rounded up.
+    #[must_use]
+    pub const fn peak_with_headroom(&self) -> Bytes {
+        self.peak().total.with_headroom(self.spec.layout.headroom.percent)
+    }
+
+    /// Whether the worst rank, with the declared headroom, fits on a device.
+    #[must_use]
+    pub const fn fits(&self, device: Device) -> bool {
+        self.peak_with_headroom().bytes() <= device.usable().bytes()
+    }
+}
+
+/// ceil(a b c / d) in 128 bits, at most `u64::MAX`.
+const fn ceil_share(a: u64, b: u64, c: u64, d: u128) -> u64 {
+    let product = (a as u128).saturating_mul(b as u128).saturating_mul(c as u128);
+    let share = product.div_ceil(d);
+    if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
+}

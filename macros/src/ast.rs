@@ -1,0 +1,266 @@
+//! A declaration as written: entries of keys and values, cut at commas so that a bad one does not take the next
+//! with it.
+
+use crate::report::Report;
+use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Token, Visibility};
+
+/// One `moe_model!` invocation.
+pub(crate) struct Declaration {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) name: Ident,
+    /// Keys of the architecture.
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) layouts: Vec<LayoutItem>,
+}
+
+/// `layout Name: layout { … }`.
+pub(crate) struct LayoutItem {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) name: Ident,
+    pub(crate) entries: Vec<Entry>,
+    /// `..Other`, the layout that this one is built on.
+    pub(crate) base: Option<Ident>,
+}
+
+/// `key: value`.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: Ident,
+    pub(crate) value: Value,
+}
+
+/// What stands behind a colon.
+#[derive(Clone)]
+pub(crate) enum Value {
+    /// `kind { … }`; what is inside is read when the key turns out to take a kind.
+    Kind { word: Ident, body: Group },
+    /// Anything else; what it may be depends on the key.
+    Tokens(TokenStream),
+    /// Nothing, or nothing that can be read: reported already.
+    Missing,
+}
+
+/// The head, which syn reads; the rest is cut up by hand.
+struct Head {
+    attrs: Vec<Attribute>,
+    vis: Visibility,
+    name: Ident,
+    rest: TokenStream,
+}
+
+const USAGE: &str = "a declaration begins with a name, then lists keys: `pub struct Name; hidden: 7168, …`";
+
+impl Parse for Head {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        if !input.peek(Token![struct]) {
+            return Err(input.error(USAGE));
+        }
+        input.parse::<Token![struct]>()?;
+        let name = input.parse()?;
+        if !input.peek(Token![;]) {
+            return Err(input.error("a semicolon follows the name: `pub struct Name;`"));
+        }
+        input.parse::<Token![;]>()?;
+        Ok(Self { attrs, vis, name, rest: input.parse()? })
+    }
+}
+
+/// Reads a declaration; `None` if there is no name to make items of.
+pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declaration> {
+    let head: Head = match syn::parse2(input) {
+        Ok(head) => head,
+        Err(error) => {
+            report.push(error);
+            return None;
+        }
+    };
+    let mut declaration = Declaration {
+        attrs: head.attrs,
+        vis: head.vis,
+        name: head.name,
+        entries: Vec::new(),
+        layouts: Vec::new(),
+    };
+    for chunk in chunks(head.rest, report) {
+        match layout_item(&chunk, report) {
+            Some(item) => declaration.layouts.extend(item),
+            None => declaration.entries.extend(entry(chunk, report)),
+        }
+    }
+    Some(declaration)
+}
+
+/// Reads `layout Name: layout { … }`: `None` if the chunk is no such item, `Some(None)` if it is a broken one.
+fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<Option<LayoutItem>> {
+    let (attrs, tokens) = attributes(chunk, report);
+    let [TokenTree::Ident(keyword), TokenTree::Ident(name), rest @ ..] = tokens else {
+        return None;
+    };
+    if keyword != "layout" {
+        return None;
+    }
+    let body = match rest {
+        [colon, TokenTree::Ident(kind), TokenTree::Group(body)]
+            if is_punct(colon, ':') && kind == "layout" && body.delimiter() == Delimiter::Brace =>
+        {
+            body
+        }
+        _ => {
+            report.error(name, format!("a layout is written `layout {name}: layout {{ … }}`"));
+            return Some(None);
+        }
+    };
+    let (entries, base) = layout_body(body, report);
+    Some(Some(LayoutItem { attrs, name: name.clone(), entries, base }))
+}
+
+/// Doc comments and other attributes in front of a layout.
+fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute>, &'a [TokenTree]) {
+    let mut length = 0;
+    while let [hash, TokenTree::Group(_), ..] = &chunk[length..] {
+        if !is_punct(hash, '#') {
+            break;
+        }
+        length += 2;
+    }
+    let (attrs, rest) = chunk.split_at(length);
+    let attrs: TokenStream = attrs.iter().cloned().collect();
+    let parsed = syn::parse::Parser::parse2(Attribute::parse_outer, attrs).unwrap_or_else(|error| {
+        report.push(error);
+        Vec::new()
+    });
+    (parsed, rest)
+}
+
+/// The entries of a layout, and the layout that it is built on.
+fn layout_body(body: &Group, report: &mut Report) -> (Vec<Entry>, Option<Ident>) {
+    let (mut entries, mut base) = (Vec::new(), None);
+    for chunk in chunks(body.stream(), report) {
+        match &chunk[..] {
+            [first, second, rest @ ..] if is_punct(first, '.') && is_punct(second, '.') => match rest {
+                [TokenTree::Ident(name)] if base.is_none() => base = Some(name.clone()),
+                _ => report.error(
+                    chunk.iter().cloned().collect::<TokenStream>(),
+                    "a layout is built on one other by its name: `..Base`",
+                ),
+            },
+            _ => entries.extend(entry(chunk, report)),
+        }
+    }
+    (entries, base)
+}
+
+/// The entries inside the braces of a kind.
+pub(crate) fn entries(body: &Group, report: &mut Report) -> Vec<Entry> {
+    chunks(body.stream(), report).into_iter().filter_map(|chunk| entry(chunk, report)).collect()
+}
+
+/// Cuts tokens at commas; empty pieces, but for the last, are reported.
+fn chunks(tokens: TokenStream, report: &mut Report) -> Vec<Vec<TokenTree>> {
+    let (mut chunks, mut chunk) = (Vec::new(), Vec::new());
+    for token in tokens {
+        if !is_punct(&token, ',') {
+            chunk.push(token);
+        } else if chunk.is_empty() {
+            report.error(token, "a key is missing before this comma");
+        } else {
+            chunks.push(std::mem::take(&mut chunk));
+        }
+    }
+    if !chunk.is_empty() {
+        chunks.push(chunk);
+    }
+    chunks.into_iter().flat_map(|chunk| at_missing_commas(chunk, report)).collect()
+}
+
+/// Cuts `tp: 2 pp: 16` where the comma is missing, and says so.
+fn at_missing_commas(chunk: Vec<TokenTree>, report: &mut Report) -> Vec<Vec<TokenTree>> {
+    let mut pieces = vec![Vec::new()];
+    let mut tokens = chunk.into_iter().peekable();
+    let mut before: Option<TokenTree> = None;
+    while let Some(token) = tokens.next() {
+        let starts_entry = matches!(token, TokenTree::Ident(_))
+            && matches!(tokens.peek(), Some(TokenTree::Punct(p)) if p.as_char() == ':' && p.spacing() == Spacing::Alone)
+            && before.as_ref().is_some_and(|before| !is_layout_or_attribute(before));
+        if starts_entry {
+            report.error(&token, format!("a comma is missing before `{token}`"));
+            pieces.push(Vec::new());
+        }
+        before = Some(token.clone());
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(token);
+        }
+    }
+    pieces
+}
+
+/// What may stand before a key without a comma: the word `layout`, or an attribute's brackets.
+fn is_layout_or_attribute(token: &TokenTree) -> bool {
+    match token {
+        TokenTree::Ident(ident) => ident == "layout",
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Bracket,
+        _ => false,
+    }
+}
+
+/// Reads `key: value`; a key that cannot be read is reported and left out.
+fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
+    // Comments on keys are for readers of the declaration.
+    let comments = attributes(&chunk, report).0.len() * 2;
+    let mut tokens = chunk.into_iter().skip(comments);
+    let key = match tokens.next()? {
+        TokenTree::Ident(key) => key,
+        other => {
+            report.error(&other, format!("a key is expected here, found `{}`", shown(&other)));
+            return None;
+        }
+    };
+    let value = match tokens.next() {
+        Some(colon) if is_punct(&colon, ':') => value(&key, colon.span(), tokens.collect(), report),
+        Some(other) => {
+            report.error(&other, format!("a colon is expected behind `{key}`, found `{}`", shown(&other)));
+            Value::Missing
+        }
+        None => {
+            report.error(&key, format!("`{key}` has no value: write `{key}: …`"));
+            Value::Missing
+        }
+    };
+    Some(Entry { key, value })
+}
+
+fn value(key: &Ident, colon: Span, tokens: Vec<TokenTree>, report: &mut Report) -> Value {
+    match &tokens[..] {
+        [] => {
+            report.error_at(colon, format!("`{key}` has no value behind its colon"));
+            Value::Missing
+        }
+        [TokenTree::Ident(word), TokenTree::Group(group)] if group.delimiter() == Delimiter::Brace => {
+            Value::Kind { word: word.clone(), body: group.clone() }
+        }
+        _ => Value::Tokens(tokens.into_iter().collect()),
+    }
+}
+
+fn is_punct(token: &TokenTree, char: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if Punct::as_char(punct) == char)
+}
+
+/// A token as a message shows it: a group only by its brackets.
+fn shown(token: &TokenTree) -> String {
+    match token {
+        TokenTree::Group(group) => match group.delimiter() {
+            Delimiter::Parenthesis => "( … )".to_owned(),
+            Delimiter::Brace => "{ … }".to_owned(),
+            Delimiter::Bracket => "[ … ]".to_owned(),
+            Delimiter::None => group.stream().to_string(),
+        },
+        other => other.to_token_stream().to_string(),
+    }
+}

@@ -1,0 +1,177 @@
+//! The items of a model: its type, its architecture, one plan for each layout. They exist whatever is wrong, so
+//! that one wrong number does not produce an error at every use; then the plans are those of the smallest model.
+
+use crate::lower::{Model, NamedLayout};
+use crate::report::Report;
+use moe_model_core::law::{LAWS, Law, Rule, Severity, When};
+use moe_model_core::Key;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
+use std::collections::HashSet;
+
+/// The whole expansion.
+pub(crate) fn expand(model: &Model, report: Report) -> TokenStream {
+    if report.is_empty() {
+        let laws = deferred_laws(model);
+        let items = items(model, true);
+        return quote!(#items #laws);
+    }
+    let errors = report.into_errors();
+    let items = items(model, false);
+    quote!(#errors #items)
+}
+
+/// The type with its constants; those of the smallest model where something is wrong.
+fn items(model: &Model, valid: bool) -> TokenStream {
+    let Model { attrs, vis, name, architecture, layouts } = model;
+    let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
+    let constants = layouts.iter().map(|layout| layout_constants(name, layout, valid));
+    let entries = layouts.iter().map(|layout| {
+        let (text, constant) = (layout.name.to_string(), &layout.constant);
+        quote!((#text, Self::#constant))
+    });
+    let text = name.to_string();
+    quote! {
+        #(#attrs)*
+        #vis struct #name;
+
+        #[automatically_derived]
+        #[allow(dead_code, clippy::needless_update, clippy::unreadable_literal)]
+        impl #name {
+            /// The declared architecture.
+            pub const ARCHITECTURE: ::moe_model::spec::Architecture = #literal;
+            #(#constants)*
+        }
+
+        #[automatically_derived]
+        impl ::moe_model::Model for #name {
+            const NAME: &'static ::core::primitive::str = #text;
+            const ARCHITECTURE: ::moe_model::spec::Architecture = <#name>::ARCHITECTURE;
+            const LAYOUTS: &'static [(&'static ::core::primitive::str, ::moe_model::Plan)] = &[#(#entries),*];
+        }
+    }
+}
+
+/// The Spec and the Plan of one layout.
+fn layout_constants(model: &Ident, layout: &NamedLayout, valid: bool) -> TokenStream {
+    let (attrs, constant) = (&layout.attrs, &layout.constant);
+    let doc = format!("Layout `{}` of [`{model}`].", layout.name);
+    if !valid {
+        return quote! {
+            #(#attrs)*
+            #[doc = #doc]
+            pub const #constant: ::moe_model::Plan = ::moe_model::Plan::HUSK;
+        };
+    }
+    let (spec, literal) = (spec_name(layout), &layout.part.literal);
+    quote! {
+        #[doc(hidden)]
+        pub const #spec: ::moe_model::spec::Spec =
+            ::moe_model::spec::Spec { architecture: Self::ARCHITECTURE, layout: #literal };
+        #(#attrs)*
+        #[doc = #doc]
+        pub const #constant: ::moe_model::Plan = ::moe_model::Plan::or_husk(Self::#spec);
+    }
+}
+
+fn spec_name(layout: &NamedLayout) -> Ident {
+    format_ident!("__SPEC_{}", layout.constant, span = Span::call_site())
+}
+
+/// The laws that only the compiler can judge: one constant each, so that all breaches are reported, each with two
+/// places, since rustc shows the call and the body that failed.
+fn deferred_laws(model: &Model) -> TokenStream {
+    let mut constants = TokenStream::new();
+    // Layouts built on one another share tokens; a law on the same tokens is judged once.
+    let mut judged = HashSet::new();
+    for layout in &model.layouts {
+        let part = &layout.part;
+        let (name, spec) = (&model.name, spec_name(layout));
+        let spec = quote!(&<#name>::#spec);
+        for key in Key::ALL.iter().filter(|key| part.unknown.has(**key)) {
+            let place = part.places.at(*key);
+            if judged.insert(format!("range {} {:?}", key.path(), start(&place))) {
+                let variant = Ident::new(&format!("{key:?}"), Span::call_site());
+                let call = quote!(::moe_model::__private::enforce_range(::moe_model::Key::#variant, #spec));
+                constants.extend(constant(&place, &place, "this_number_is_in_range", &call));
+            }
+        }
+        for (index, law) in LAWS.iter().enumerate().filter(|(_, law)| waits(law, layout)) {
+            let (at, with) = blamed(law, layout);
+            if judged.insert(format!("{} {:?} {:?}", law.id, start(&at), start(&with))) {
+                let call = quote!(::moe_model::__private::enforce(#index, #spec));
+                constants.extend(constant(&at, &with, &law.id.replace('-', "_"), &call));
+            }
+        }
+    }
+    constants
+}
+
+/// Whether the compiler must judge a law for a layout.
+fn waits(law: &Law, layout: &NamedLayout) -> bool {
+    let part = &layout.part;
+    // A law that applies only where an optional key is given says so by the key being written or not.
+    let given = match law.when {
+        When::Given(key) => part.places.has(key),
+        _ => true,
+    };
+    // An amount that does not fit in 64 bits does not fit on a device either.
+    let needless = matches!(law.rule, Rule::Fits64Bits) && part.places.has(Key::Device);
+    law.severity == Severity::Error && given && !needless && law.keys().meets(part.unknown)
+}
+
+/// The two places of a law, among the keys it may blame: the first that only the compiler knows, and the last
+/// other one that is written.
+fn blamed(law: &Law, layout: &NamedLayout) -> (TokenStream, TokenStream) {
+    let places = &layout.part.places;
+    let written = || law.at.iter().copied().filter(|key| places.has(*key));
+    let first = law.at.first().copied().unwrap_or(Key::Mesh);
+    let at = written().find(|key| layout.part.unknown.has(*key)).or_else(|| written().next()).unwrap_or(first);
+    let with = written().filter(|key| *key != at).last().unwrap_or(at);
+    (places.at(at), places.at(with))
+}
+
+/// `const _: () = { const fn name() { call } name() };`, where the call is underlined as one place and the body as
+/// the other.
+fn constant(at: &TokenStream, with: &TokenStream, name: &str, call: &TokenStream) -> TokenStream {
+    let (first, last) = ends(at);
+    let (with_first, with_last) = ends(with);
+    let at_name = Ident::new(name, first);
+    let name = Ident::new(name, with_first);
+    let mut parens = Group::new(Delimiter::Parenthesis, TokenStream::new());
+    parens.set_span(last);
+    let parens = TokenTree::Group(parens);
+    let call = respanned(call, with_first, with_last);
+    let body = quote_spanned!(with_first=> { #call });
+    quote! {
+        const _: () = {
+            const fn #name() #body
+            #at_name #parens
+        };
+    }
+}
+
+/// The tokens of a call, its path at one span and its arguments' parentheses at another, so that the whole is
+/// underlined from the first to the last.
+fn respanned(call: &TokenStream, first: Span, last: Span) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = call.clone().into_iter().collect();
+    let count = tokens.len();
+    for (i, token) in tokens.iter_mut().enumerate() {
+        token.set_span(if i + 1 == count { last } else { first });
+    }
+    tokens.into_iter().collect()
+}
+
+/// The first and the last span of some tokens, resolved as generated code is.
+fn ends(tokens: &TokenStream) -> (Span, Span) {
+    let spans: Vec<Span> = tokens.clone().into_iter().map(|token| token.span()).collect();
+    let resolved = |span: Option<&Span>| span.copied().unwrap_or_else(Span::call_site).resolved_at(Span::call_site());
+    (resolved(spans.first()), resolved(spans.last()))
+}
+
+fn start(tokens: &TokenStream) -> Option<(usize, usize)> {
+    tokens.clone().into_iter().next().map(|token| {
+        let start = token.span().start();
+        (start.line, start.column)
+    })
+}

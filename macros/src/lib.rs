@@ -1,0 +1,30 @@
+//! `moe_model!`: tokens to a Spec with spans, the core's verdict at the right token, and the expansion. The arithmetic,
+//! the laws and their wording are `moe-model-core`'s. Documented where users meet it, in `moe-model`.
+
+mod ast;
+mod expand;
+mod judge;
+mod lower;
+mod nearest;
+mod report;
+
+
+
+use proc_macro2::TokenStream;
+
+/// Declares a model and its layouts. See the crate `moe-model` for the documentation.
+#[proc_macro]
+pub fn moe_model(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    model(input.into()).into()
+}
+
+/// Parse, lower, judge, expand; each stage goes on after an error, and the items exist in any case.
+fn model(input: TokenStream) -> TokenStream {
+    let mut report = report::Report::new();
+    let Some(declaration) = ast::parse(input, &mut report) else {
+        return report.into_errors();
+    };
+    let model = lower::lower(declaration, &mut report);
+    judge::judge(&model, &mut report);
+    expand::expand(&model, report)
+}

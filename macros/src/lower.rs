@@ -1,0 +1,474 @@
+//! From entries to a Spec: each key is looked up in the core's table, each value read as that table says. Beside the
+//! Spec stands where each value was written, and the Rust literal made of the user's own tokens.
+
+use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
+use crate::nearest::nearest;
+use crate::report::Report;
+use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, Word};
+use moe_model_core::{Key, KeySet};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
+use syn::{Attribute, Expr, Lit, Visibility};
+
+/// A declaration whose keys and values are understood, as far as they are right.
+pub(crate) struct Model {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) name: Ident,
+    pub(crate) architecture: Part,
+    pub(crate) layouts: Vec<NamedLayout>,
+}
+
+/// One layout of the model.
+pub(crate) struct NamedLayout {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) name: Ident,
+    /// The name in capitals, as the generated constant has it.
+    pub(crate) constant: Ident,
+    pub(crate) part: Part,
+}
+
+/// An architecture, or a layout over its architecture.
+pub(crate) struct Part {
+    pub(crate) spec: Spec,
+    /// Keys whose values only the compiler will know.
+    pub(crate) unknown: KeySet,
+    pub(crate) places: Places,
+    /// The Rust literal.
+    pub(crate) literal: TokenStream,
+    /// Whether a key or value could not be read: laws would mislead.
+    pub(crate) broken: bool,
+}
+
+/// Where keys and values were written.
+#[derive(Clone)]
+pub(crate) struct Places {
+    /// What stands for keys that were not written: the name of the model or layout.
+    name: Ident,
+    written: BTreeMap<Key, TokenStream>,
+}
+
+impl Places {
+    fn of(name: &Ident) -> Self {
+        Self { name: name.clone(), written: BTreeMap::new() }
+    }
+
+    /// The tokens to underline for a key: its value, else its group's key, else the name.
+    pub(crate) fn at(&self, key: Key) -> TokenStream {
+        let group = || {
+            let (group, _) = key.path().rsplit_once('.')?;
+            self.written.iter().find(|(key, _)| key.path() == group).map(|(_, tokens)| tokens)
+        };
+        self.written.get(&key).or_else(group).cloned().unwrap_or_else(|| self.name.to_token_stream())
+    }
+
+    /// Whether the key's value was written.
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.written.contains_key(&key)
+    }
+}
+
+/// Lowers the architecture, then each layout over it.
+pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
+    let Declaration { attrs, vis, name, entries, layouts } = declaration;
+    let mut lowering = Lowering { spec: Spec::DEFAULT, unknown: KeySet::EMPTY, places: Places::of(&name), report };
+    let before = lowering.report.len();
+    let owner = Owner { words: "an architecture".to_owned(), place: name.to_token_stream() };
+    let literal = lowering.group("Architecture", Architecture::FIELDS, &owner, &entries);
+    let Lowering { spec, unknown, places, report } = lowering;
+    let architecture = Part { spec, unknown, places, literal, broken: report.len() > before };
+    let layouts = lower_layouts(layouts, &architecture, report);
+    Model { attrs, vis, name, architecture, layouts }
+}
+
+fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Report) -> Vec<NamedLayout> {
+    let mut layouts: Vec<NamedLayout> = Vec::new();
+    // The entries that each layout so far holds, its base's included.
+    let mut known: Vec<(Ident, Vec<Entry>)> = Vec::new();
+    for item in items {
+        let constant = Ident::new(&capitals(&item.name.to_string()), item.name.span());
+        if let Some(other) = layouts.iter().find(|other| other.constant == constant) {
+            report.error(&item.name, format!("layout `{}` is declared twice", item.name));
+            report.error(&other.name, format!("layout `{}` is first declared here", other.name));
+            continue;
+        }
+        if ["ARCHITECTURE", "LAYOUTS", "NAME"].iter().any(|taken| constant == taken) {
+            report.error(&item.name, format!("a layout cannot be called `{}`: the constant exists already", item.name));
+            continue;
+        }
+        let inherited = match &item.base {
+            Some(base) => inherited(base, &known, &item.entries, report),
+            None => Some(Vec::new()),
+        };
+        let part = lower_layout(&item, inherited.as_deref(), architecture, report);
+        known.push((item.name.clone(), item.entries.into_iter().chain(inherited.unwrap_or_default()).collect()));
+        layouts.push(NamedLayout { attrs: item.attrs, name: item.name, constant, part });
+    }
+    layouts
+}
+
+/// What a layout takes over from the one it is built on: the keys that it does not give itself.
+fn inherited(
+    base: &Ident,
+    known: &[(Ident, Vec<Entry>)],
+    own: &[Entry],
+    report: &mut Report,
+) -> Option<Vec<Entry>> {
+    let Some((_, entries)) = known.iter().find(|(name, _)| name == base) else {
+        let names: Vec<String> = known.iter().map(|(name, _)| name.to_string()).collect();
+        let help = match nearest(&base.to_string(), names.iter().map(String::as_str)) {
+            Some(name) => format!("\n= help: did you mean `{name}`?"),
+            None if names.is_empty() => "\n= help: a layout is built on one that is declared above it".to_owned(),
+            None => format!("\n= help: the layouts above are {}", listed(names.iter().map(String::as_str))),
+        };
+        report.error(base, format!("no layout `{base}` is declared above{help}"));
+        return None;
+    };
+    Some(entries.iter().filter(|entry| own.iter().all(|mine| mine.key != entry.key)).cloned().collect())
+}
+
+fn lower_layout(item: &LayoutItem, inherited: Option<&[Entry]>, architecture: &Part, report: &mut Report) -> Part {
+    let before = report.len();
+    let name = format!("layout `{}`", item.name);
+    let mut places = architecture.places.clone();
+    places.name = item.name.clone();
+    let mut lowering = Lowering { spec: architecture.spec, unknown: architecture.unknown, places, report };
+    let owner = Owner { words: name, place: item.name.to_token_stream() };
+    let Some(inherited) = inherited else {
+        // Without its base nothing is known to be missing.
+        let _ = lowering.fields(Layout::FIELDS, &owner, &item.entries);
+        let Lowering { spec, unknown, places, .. } = lowering;
+        return Part { spec, unknown, places, literal: TokenStream::new(), broken: true };
+    };
+    // What is wrong with inherited entries was said where they stand.
+    let mut said = Report::new();
+    let mut taken = Lowering { report: &mut said, places: lowering.places.clone(), ..lowering };
+    let mut literal = taken.fields(Layout::FIELDS, &owner, inherited);
+    let Lowering { spec, unknown, places, .. } = taken;
+    let mut lowering = Lowering { spec, unknown, places, report };
+    literal.extend(lowering.fields(Layout::FIELDS, &owner, &item.entries));
+    let given: Vec<&Ident> = item.entries.iter().chain(inherited).map(|entry| &entry.key).collect();
+    lowering.missing(Layout::FIELDS, &owner, &given);
+    let Lowering { spec, unknown, places, report } = lowering;
+    let broken = architecture.broken || !said.is_empty() || report.len() > before;
+    let literal = struct_literal("Layout", &literal);
+    Part { spec, unknown, places, literal, broken }
+}
+
+/// Whose keys are read: how to name it, and what to underline where keys are missing.
+struct Owner {
+    words: String,
+    place: TokenStream,
+}
+
+struct Lowering<'r> {
+    spec: Spec,
+    unknown: KeySet,
+    places: Places,
+    report: &'r mut Report,
+}
+
+impl Lowering<'_> {
+    /// All keys of a group, as a Rust struct literal.
+    fn group(&mut self, ty: &str, fields: &'static [Field], owner: &Owner, entries: &[Entry]) -> TokenStream {
+        let literal = self.fields(fields, owner, entries);
+        let given: Vec<&Ident> = entries.iter().map(|entry| &entry.key).collect();
+        self.missing(fields, owner, &given);
+        struct_literal(ty, &literal)
+    }
+
+    /// The keys that are given, as fields of a struct literal.
+    fn fields(&mut self, fields: &'static [Field], owner: &Owner, entries: &[Entry]) -> TokenStream {
+        let mut literal = TokenStream::new();
+        for (i, entry) in entries.iter().enumerate() {
+            let key = &entry.key;
+            let Some(field) = fields.iter().find(|field| *key == field.key.name()) else {
+                self.unknown_key(key, fields, owner);
+                continue;
+            };
+            if let Some(first) = entries[..i].iter().find(|other| other.key == *key) {
+                self.report.error(key, format!("`{}` is given twice", field.key.path()));
+                self.report.error(&first.key, format!("`{}` is first given here", field.key.path()));
+                continue;
+            }
+            if let Some(value) = self.value(field, key, &entry.value) {
+                literal.extend(quote!(#key: #value,));
+            }
+        }
+        literal
+    }
+
+    fn unknown_key(&mut self, key: &Ident, fields: &'static [Field], owner: &Owner) {
+        let written = key.to_string();
+        let names = || fields.iter().map(|field| field.key.name());
+        let elsewhere = |fields: &[Field]| fields.iter().any(|field| written == field.key.name());
+        let help = if elsewhere(Layout::FIELDS) {
+            format!("`{written}` is a key of a layout: `layout Name: layout {{ {written}: …, }}`")
+        } else if elsewhere(Architecture::FIELDS) {
+            format!("`{written}` is a key of the architecture, outside any layout")
+        } else {
+            match nearest(&written, names()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("its keys are {}", listed(names())),
+            }
+        };
+        self.report.error(key, format!("{} has no key `{written}`\n= help: {help}", owner.words));
+    }
+
+    fn missing(&mut self, fields: &'static [Field], owner: &Owner, given: &[&Ident]) {
+        let missing =
+            fields.iter().filter(|field| field.required && given.iter().all(|key| *key != field.key.name()));
+        let names: Vec<&str> = missing.map(|field| field.key.name()).collect();
+        if !names.is_empty() {
+            self.report.error(&owner.place, format!("{} lacks {}", owner.words, listed(names)));
+        }
+    }
+
+    /// One value, as a Rust expression; `None` if it cannot be read, which is reported.
+    fn value(&mut self, field: &'static Field, key: &Ident, value: &Value) -> Option<TokenStream> {
+        match (&field.value, value) {
+            (_, Value::Missing) => None,
+            (spec::Value::Choice { words, kinds }, Value::Kind { word, body }) => {
+                self.kind(field.key, key, word, body, words, kinds)
+            }
+            (spec::Value::Choice { words, kinds }, Value::Tokens(tokens)) => {
+                self.word(field.key, tokens, words, kinds)
+            }
+            (scalar, Value::Kind { word, body }) => {
+                self.scalar(field.key, scalar, &quote!(#word #body))
+            }
+            (scalar, Value::Tokens(tokens)) => self.scalar(field.key, scalar, tokens),
+        }
+    }
+
+    fn kind(
+        &mut self,
+        key: Key,
+        key_token: &Ident,
+        word: &Ident,
+        body: &Group,
+        words: &'static [Word],
+        kinds: &'static [Kind],
+    ) -> Option<TokenStream> {
+        let Some(index) = kinds.iter().position(|kind| *word == kind.word) else {
+            self.not_a_choice(key, word, &word.to_string(), words, kinds);
+            return None;
+        };
+        let kind = &kinds[index];
+        self.spec.choose(key, index as u64);
+        self.places.written.insert(key, key_token.to_token_stream());
+        let entries = ast::entries(body, self.report);
+        let owner = Owner { words: format!("`{}`", key.path()), place: key_token.to_token_stream() };
+        let literal = self.group(kind.ty, kind.fields, &owner, &entries);
+        if kind.variant.is_empty() {
+            return Some(literal);
+        }
+        let variant = path(kind.variant, word.span());
+        Some(quote!(#variant(#literal)))
+    }
+
+    fn word(
+        &mut self,
+        key: Key,
+        tokens: &TokenStream,
+        words: &'static [Word],
+        kinds: &'static [Kind],
+    ) -> Option<TokenStream> {
+        let written = tokens.to_string();
+        match words.iter().position(|word| word.word == written) {
+            Some(index) => {
+                self.spec.set(key, index as u64);
+                self.places.written.insert(key, tokens.clone());
+                let span = tokens.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+                Some(path(words[index].path, span))
+            }
+            None => {
+                self.not_a_choice(key, tokens, &written, words, kinds);
+                None
+            }
+        }
+    }
+
+    fn not_a_choice(
+        &mut self,
+        key: Key,
+        at: impl ToTokens,
+        written: &str,
+        words: &'static [Word],
+        kinds: &'static [Kind],
+    ) {
+        let names = || words.iter().map(|word| word.word).chain(kinds.iter().map(|kind| kind.word));
+        let help = if kinds.iter().any(|kind| kind.word == written) {
+            format!("write its keys in braces: `{written} {{ … }}`")
+        } else {
+            match nearest(written, names()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => {
+                    let words = words.iter().map(|word| word.word.to_owned());
+                    let kinds = kinds
+                        .iter()
+                        .filter(|kind| words.clone().all(|word| word != kind.word))
+                        .map(|kind| format!("{} {{ … }}", kind.word));
+                    let choices: Vec<String> = words.clone().chain(kinds).collect();
+                    format!("write {}", one_of(choices.iter().map(String::as_str)))
+                }
+            }
+        };
+        self.report.error(at, format!("`{}` cannot be `{}`\n= help: {help}", key.path(), shortened(written)));
+    }
+
+    /// A number, decimal or percentage: known if it is a literal, else left to the compiler.
+    fn scalar(&mut self, key: Key, value: &spec::Value, tokens: &TokenStream) -> Option<TokenStream> {
+        let read = match value {
+            spec::Value::Percent => self.percent(key, tokens),
+            spec::Value::Decimal => self.decimal(key, tokens),
+            spec::Value::Number { .. } | spec::Value::Choice { .. } => self.number(key, tokens, tokens),
+        };
+        if read.is_some() {
+            self.places.written.insert(key, tokens.clone());
+        }
+        read
+    }
+
+    fn number(&mut self, key: Key, tokens: &TokenStream, at: &TokenStream) -> Option<TokenStream> {
+        if let Ok(Lit::Int(literal)) = syn::parse2(tokens.clone()) {
+            if literal.base10_digits().starts_with('-') {
+                let message = format!("`{}` is a whole number, and none is negative", key.path());
+                self.report.error(at, message);
+                return None;
+            }
+            let Ok(number) = literal.base10_parse::<u64>() else {
+                let message = format!("`{}` = {} does not fit in 64 bits", key.path(), literal.base10_digits());
+                self.report.error(at, message);
+                return None;
+            };
+            self.spec.set(key, number);
+            return Some(tokens.clone());
+        }
+        self.opaque(key, tokens, at, "a whole number")
+    }
+
+    /// `1.25`, in thousandths.
+    fn decimal(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
+        let digits = match syn::parse2(tokens.clone()) {
+            Ok(Lit::Int(literal)) => literal.base10_digits().to_owned(),
+            Ok(Lit::Float(literal)) => literal.base10_digits().to_owned(),
+            _ => return self.opaque(key, tokens, tokens, "a decimal number such as 1.25"),
+        };
+        let Some(thousandths) = thousandths(&digits) else {
+            let message = format!("`{}` is a decimal number of at most three places, such as 1.25", key.path());
+            self.report.error(tokens, message);
+            return None;
+        };
+        self.spec.set(key, thousandths);
+        Some(quote!(::moe_model::spec::Factor::thousandths(#thousandths)))
+    }
+
+    /// `percent(10)`.
+    fn percent(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
+        let parts: Vec<TokenTree> = tokens.clone().into_iter().collect();
+        if let [TokenTree::Ident(word), TokenTree::Group(group)] = &parts[..]
+            && word == "percent"
+            && group.delimiter() == Delimiter::Parenthesis
+        {
+            let number = self.number(key, &group.stream(), tokens)?;
+            return Some(quote!(::moe_model::spec::percent(#number)));
+        }
+        let example = match syn::parse2(tokens.clone()) {
+            Ok(Lit::Int(literal)) => literal.base10_digits().to_owned(),
+            _ => "10".to_owned(),
+        };
+        let message = format!("`{}` is a percentage\n= help: write `percent({example})`", key.path());
+        self.report.error(tokens, message);
+        None
+    }
+
+    /// What is no literal: an expression for the compiler, if it is one that can be a number.
+    fn opaque(&mut self, key: Key, tokens: &TokenStream, at: &TokenStream, kind: &str) -> Option<TokenStream> {
+        let is = format!("`{}` is {kind}", key.path());
+        if let Ok(literal) = syn::parse2::<Lit>(tokens.clone()) {
+            let help = match &literal {
+                Lit::Str(text) if text.value().parse::<u64>().is_ok() => {
+                    format!("\n= help: write it without quotes: `{}`", text.value())
+                }
+                _ => String::new(),
+            };
+            self.report.error(at, format!("{is}, not `{}`{help}", shortened(tokens)));
+            return None;
+        }
+        let help = match syn::parse2::<Expr>(tokens.clone()) {
+            Ok(Expr::Struct(_)) => String::new(),
+            Ok(_) => {
+                self.unknown = self.unknown.with(key);
+                return Some(tokens.clone());
+            }
+            Err(error) => format!("\n= note: this is no expression: {error}"),
+        };
+        self.report.error(at, format!("{is}{help}"));
+        None
+    }
+}
+
+/// `1.25` as 1250, if it has at most three places.
+fn thousandths(digits: &str) -> Option<u64> {
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    if part.len() > 3 {
+        return None;
+    }
+    let part: u64 = format!("{part:0<3}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
+}
+
+/// What was written, as far as a line of a message has room for it.
+fn shortened(written: impl ToString) -> String {
+    let written = written.to_string();
+    match written.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &written[..end]),
+        None => written,
+    }
+}
+
+/// A path of the core's table, underlined as the word that stands for it.
+fn path(path: &str, span: Span) -> TokenStream {
+    let parts = path.split("::").map(|part| Ident::new(part, span.resolved_at(Span::call_site())));
+    quote!(::moe_model::spec #(::#parts)*)
+}
+
+fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
+    let ty = path(ty, Span::call_site());
+    quote!(#ty { #fields ..#ty::DEFAULT })
+}
+
+/// `` `a`, `b` and `c` ``.
+fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    joined(names, " and ")
+}
+
+/// `` `a`, `b` or `c` ``.
+fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    joined(names, " or ")
+}
+
+fn joined<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match &names[..] {
+        [] => String::new(),
+        [name] => name.clone(),
+        [names @ .., name] => format!("{}{last}{name}", names.join(", ")),
+    }
+}
+
+/// `OneNode` and `one_node` as `ONE_NODE`.
+fn capitals(name: &str) -> String {
+    let mut capitals = String::new();
+    let mut after_small = false;
+    for letter in name.trim_start_matches("r#").chars() {
+        if letter.is_uppercase() && after_small {
+            capitals.push('_');
+        }
+        after_small = letter.is_lowercase() || letter.is_numeric();
+        capitals.extend(letter.to_uppercase());
+    }
+    capitals
+}
