@@ -29,4 +29,6 @@ moe_model! {
     layout Wide: layout { mesh: mesh { dp: 64, tp: 1, ep: 64, pp: 16, etp: 1 }, ..Paper },
 }
 const _: () = assert!(DeepSeekV3::PAPER.peak().bytes() < moe_model::H200.usable().bytes());
-fn main() { println!("{} {}", DeepSeekV3::PAPER.peak(), DeepSeekV3::WIDE.peak()); }
+fn main() {
+    println!("{} {}", DeepSeekV3::PAPER.peak(), DeepSeekV3::WIDE.peak());
+}

@@ -1,5 +1,6 @@
 //! An amount of memory.
 
+use crate::saturating::{add, mul};
 use crate::text::Text;
 use core::fmt;
 
@@ -83,13 +84,13 @@ impl Bytes {
     /// The sum; stays at [`Bytes::MAX`] if it does not fit, which a Plan refuses (law `fits-64-bits`).
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self(add(self.0, other.0))
     }
 
     /// `times` as much; stays at [`Bytes::MAX`] if it does not fit, which a Plan refuses.
     #[must_use]
     pub const fn times(self, times: u64) -> Self {
-        Self(self.0.saturating_mul(times))
+        Self(mul(self.0, times))
     }
 
     /// The amount with `percent` on top, rounded up to a whole byte.

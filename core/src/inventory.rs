@@ -1,10 +1,15 @@
 //! The Inventory: every kind of tensor that a rank holds, with its shape, format, number and lifetime. Budgets,
 //! timelines, manifests and reports are folds over this list; none of them knows an architecture.
 
+use crate::accounting;
 use crate::bytes::Bytes;
 use crate::plan::Plan;
+use crate::saturating::product;
 use crate::sizes::Dim;
 use crate::spec::{Dtype, ZeroGroups};
+use crate::stages::Stage;
+use crate::tally::Tally;
+use crate::weights;
 use core::fmt;
 
 /// What a tensor is for.
@@ -161,32 +166,35 @@ pub enum Lifetime {
     MicroBatch,
     /// Throughout forward and backward, whatever runs.
     ForwardAndBackward,
-    /// Throughout one phase, whatever runs.
-    Throughout(Phase),
-    /// In one phase, while one block of one layer runs.
-    Within(Phase, Block),
+    /// In forward, while one block of one layer runs.
+    InForward(Block),
+    /// In backward, while one block of one layer runs.
+    InBackward(Block),
+    /// Throughout the optimizer step.
+    OptimizerStep,
 }
 
 /// The format of one element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Element {
-    /// A float.
-    Float(Dtype),
-    /// A mask of one byte an element.
-    Mask,
-    /// A 64-bit integer.
-    Int64,
+pub struct Element {
+    /// Its name.
+    pub name: &'static str,
+    /// Its size.
+    pub bytes: u64,
 }
 
 impl Element {
-    /// Bytes of one element.
+    /// A mask of one byte an element.
+    pub const MASK: Self = Self { name: "mask", bytes: 1 };
+    /// A 64-bit integer.
+    pub const INT64: Self = Self { name: "int64", bytes: 8 };
+    /// IEEE single precision.
+    pub const FP32: Self = Self::float(Dtype::Fp32);
+
+    /// A float of some format.
     #[must_use]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::Float(dtype) => dtype.bytes(),
-            Self::Mask => 1,
-            Self::Int64 => 8,
-        }
+    pub const fn float(dtype: Dtype) -> Self {
+        Self { name: dtype.word(), bytes: dtype.bytes() }
     }
 }
 
@@ -209,6 +217,8 @@ pub struct Entry {
     pub count: u64,
     /// Replicas that share its storage (ZeRO-3); 1 where each holds it whole.
     pub shards: u64,
+    /// Whether its state is sharded with the routed experts' rather than with the dense parameters'.
+    pub expert_group: bool,
     /// When it lives.
     pub lifetime: Lifetime,
     /// Who counts it so.
@@ -216,15 +226,16 @@ pub struct Entry {
 }
 
 impl Entry {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         name: "",
         part: "",
         module: Module::Norm,
         role: Role::Weight,
         shape: [Dim::ONE; 4],
-        element: Element::Mask,
+        element: Element::MASK,
         count: 0,
         shards: 1,
+        expert_group: false,
         lifetime: Lifetime::Always,
         source: "",
     };
@@ -233,22 +244,22 @@ impl Entry {
     #[must_use]
     pub const fn global_elements(&self) -> u64 {
         let [a, b, c, d] = self.shape;
-        a.global.saturating_mul(b.global).saturating_mul(c.global).saturating_mul(d.global)
+        product(a.global, b.global, c.global, d.global)
     }
 
     /// Elements of this rank's part of one such tensor, before ZeRO shares it out.
     #[must_use]
     pub const fn local_elements(&self) -> u64 {
-        let [a, b, c, d] = self.shape;
-        a.local().saturating_mul(b.local()).saturating_mul(c.local()).saturating_mul(d.local())
+        let [a, b, c, d] = &self.shape;
+        product(a.local, b.local, c.local, d.local)
     }
 
     /// Bytes on this rank, over all `count` of them; for one micro-batch where it lives for one.
     #[must_use]
     pub const fn bytes(&self) -> Bytes {
-        let elements =
-            if self.shards == 1 { self.local_elements() } else { self.local_elements().div_ceil(self.shards) };
-        Bytes::new(elements).times(self.element.bytes()).times(self.count)
+        let local = self.local_elements();
+        let held = if self.shards == 1 { local } else { local.div_ceil(self.shards) };
+        Bytes::new(product(held, self.element.bytes, self.count, 1))
     }
 
     /// Bytes on this rank in a phase, if its block runs.
@@ -259,7 +270,9 @@ impl Entry {
             Lifetime::Always => self.bytes(),
             Lifetime::MicroBatch if runs => self.bytes().times(in_flight),
             Lifetime::ForwardAndBackward if runs => self.bytes(),
-            Lifetime::Throughout(at) | Lifetime::Within(at, _) if at as u8 == phase as u8 => self.bytes(),
+            Lifetime::InForward(_) if matches!(phase, Phase::Forward) => self.bytes(),
+            Lifetime::InBackward(_) if matches!(phase, Phase::Backward) => self.bytes(),
+            Lifetime::OptimizerStep if matches!(phase, Phase::OptimizerStep) => self.bytes(),
             _ => Bytes::ZERO,
         }
     }
@@ -276,7 +289,7 @@ impl fmt::Display for Entry {
         for (i, dim) in self.shape.iter().filter(|dim| **dim != Dim::ONE).enumerate() {
             write!(f, "{}{dim}", if i == 0 { "" } else { ", " })?;
         }
-        write!(f, "] x {} B", self.element.bytes())?;
+        write!(f, "] x {} B", self.element.bytes)?;
         if self.count != 1 {
             write!(f, " x {}", self.count)?;
         }
@@ -287,7 +300,69 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The list of one rank. Kinds of tensors are few whatever the model's size, so the list is of fixed capacity.
+/// How many of each part of a model a rank holds. What is listed is proportional to these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Counts {
+    /// Embedding tables.
+    pub(crate) first: u64,
+    /// Attention blocks, one a layer.
+    pub(crate) attention: u64,
+    /// Dense feed-forward networks.
+    pub(crate) dense: u64,
+    /// Routers with experts.
+    pub(crate) moe: u64,
+    /// Final norms with heads.
+    pub(crate) last: u64,
+}
+
+impl Counts {
+    pub(crate) const NONE: Self = Self { first: 0, attention: 0, dense: 0, moe: 0, last: 0 };
+
+    pub(crate) const fn of(stage: Stage) -> Self {
+        let (first, last) = (stage.embedding as u64, stage.head as u64);
+        Self { first, attention: stage.layers(), dense: stage.dense, moe: stage.moe, last }
+    }
+}
+
+/// Where entries are listed: their sums, and they themselves as far as there is room wanted for them. What a rank
+/// holds is listed by one body of code, whether the list is wanted or, in const evaluation, its sums alone.
+///
+/// Not generic over the room: const evaluation takes twice as long in generic functions.
+pub(crate) struct Sink<'l> {
+    entries: &'l mut [Entry],
+    len: usize,
+    pub(crate) tally: Tally,
+}
+
+impl<'l> Sink<'l> {
+    /// With no room, only sums are kept.
+    pub(crate) const fn new(entries: &'l mut [Entry]) -> Self {
+        Self { entries, len: 0, tally: Tally::EMPTY }
+    }
+
+    /// Appends an entry of some name and shape; what it shares with others is in `common`.
+    pub(crate) const fn push(&mut self, common: &Entry, name: &'static str, shape: [Dim; 4]) {
+        if common.count == 0 || common.element.bytes == 0 {
+            return;
+        }
+        self.tally.add(common, &shape);
+        if self.entries.len() > 0 {
+            self.entries[self.len] = Entry { name, shape, ..*common };
+            self.len += 1;
+        }
+    }
+
+    /// Appends an entry of which part of a tensor it is.
+    pub(crate) const fn push_part(&mut self, common: &Entry, name: &'static str, part: &'static str, shape: [Dim; 4]) {
+        let listed = self.len;
+        self.push(common, name, shape);
+        if self.len > listed {
+            self.entries[listed].part = part;
+        }
+    }
+}
+
+/// Every kind of tensor on a rank. Kinds are few whatever the model's size, so the list is of fixed capacity.
 #[derive(Clone, Copy, Debug)]
 pub struct Inventory {
     entries: [Entry; Self::CAPACITY],
@@ -299,27 +374,16 @@ impl Inventory {
 
     /// The list of a rank of one stage of a plan.
     #[must_use]
-    pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
-        let mut list = Self::new();
-        let stage = plan.stage(stage);
-        crate::weights::list_stage(&mut list, plan, stage);
-        crate::weights::list_states(&mut list, plan);
-        crate::accounting::list(&mut list, plan, stage);
-        list
-    }
-
-    pub(crate) const fn new() -> Self {
-        Self { entries: [Entry::NONE; Self::CAPACITY], len: 0 }
-    }
-
-    /// Appends an entry, unless the rank has none of it.
-    pub(crate) const fn push(&mut self, entry: Entry) {
-        if entry.count == 0 || entry.element.bytes() == 0 {
-            return;
-        }
-        assert!(self.len < Self::CAPACITY, "an inventory holds 96 kinds of tensors");
-        self.entries[self.len] = entry;
-        self.len += 1;
+    pub(crate) const fn of(plan: &Plan, stage: Stage) -> Self {
+        let mut entries = [Entry::NONE; Self::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        let (sizes, counts) = (plan.sizes(), Counts::of(stage));
+        weights::list(&mut list, plan, &sizes, counts);
+        weights::list_states(&mut list, plan);
+        accounting::list(&mut list, plan, &sizes, counts);
+        accounting::list_update(&mut list, plan);
+        let len = list.len;
+        Self { entries, len }
     }
 
     /// How many kinds of tensors there are.
@@ -342,10 +406,6 @@ impl Inventory {
     pub const fn get(&self, index: usize) -> &Entry {
         assert!(index < self.len, "the inventory is shorter");
         &self.entries[index]
-    }
-
-    pub(crate) const fn get_mut(&mut self, index: usize) -> &mut Entry {
-        &mut self.entries[index]
     }
 
     /// All of them.

@@ -157,4 +157,35 @@ impl KeySet {
     }
 }
 
+/// Every leaf of a Spec as one number, by its key: itself, thousandths, percent, or the place of a word in its list.
+/// What laws are judged on: a look-up costs the compiler's const evaluation an index, not calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    values: [u64; Key::ALL.len()],
+    present: KeySet,
+}
+
+impl Numbers {
+    pub(crate) const NONE: Self = Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY };
+
+    /// Writes the number of a key.
+    pub(crate) const fn put(&mut self, key: Key, number: u64) {
+        self.values[key as usize] = number;
+        self.present.0 |= 1 << key as u8;
+    }
+
+    /// The number of a key, 0 where the Spec has no such key.
+    #[must_use]
+    pub const fn of(&self, key: Key) -> u64 {
+        self.values[key as usize]
+    }
+
+    /// The number of a key, or `None` where the Spec has no such key, such as `attention.kv_heads` under MLA, and for
+    /// whole groups.
+    #[must_use]
+    pub const fn get(&self, key: Key) -> Option<u64> {
+        if self.present.has(key) { Some(self.values[key as usize]) } else { None }
+    }
+}
+
 const _: () = assert!(Key::ALL.len() <= 128, "a KeySet holds 128 keys");

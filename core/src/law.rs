@@ -2,10 +2,11 @@
 //! numbers are constants of the user's crate, and at run time; `verdict.rs` words what it says.
 
 use crate::budget;
-use crate::key::{Key, KeySet};
+use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
-use crate::spec::{Attention, NUMBER_MAX, Routing, Spec, Split, ZeroGroups};
-use crate::stages;
+use crate::saturating::add;
+use crate::spec::{NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups};
+use crate::stages::{self, Division, Misfit};
 
 /// One rule that a declaration must satisfy.
 #[derive(Debug)]
@@ -388,33 +389,35 @@ impl Quantity {
         }
     }
 
-    /// Its value, or `None` where it does not fit in 64 bits or the Spec has no such key.
+    /// Its value, or `None` where it does not fit in 64 bits.
     #[must_use]
-    pub const fn value(self, spec: &Spec) -> Option<u64> {
-        match self {
-            Self::Of(key) => spec.get(key),
-            Self::Just(n) => Some(n),
+    pub const fn value(self, numbers: &Numbers) -> Option<u64> {
+        let value = match self {
+            Self::Of(key) => numbers.of(key) as u128,
+            Self::Just(n) => n as u128,
             Self::Reachable => {
-                let experts = spec.architecture.experts;
-                match experts.routed.checked_div(experts.groups) {
-                    Some(group) => experts.active_groups.checked_mul(group),
-                    None => None,
-                }
+                let groups = numbers.of(Key::ExpertsGroups);
+                let size = if groups == 0 { 0 } else { numbers.of(Key::ExpertsRouted) / groups };
+                numbers.of(Key::ExpertsActiveGroups) as u128 * size as u128
             }
-            Self::Product(keys) | Self::Sum(keys) => {
-                let is_product = matches!(self, Self::Product(_));
-                let mut value = is_product as u64;
-                let mut i = 0;
-                while i < keys.len() {
-                    let Some(next) = spec.get(keys[i]) else { return None };
-                    let step = if is_product { value.checked_mul(next) } else { value.checked_add(next) };
-                    let Some(sum) = step else { return None };
-                    value = sum;
+            Self::Product(keys) => {
+                let (mut product, mut i) = (1, 0);
+                while i < keys.len() && product <= u64::MAX as u128 {
+                    product *= numbers.of(keys[i]) as u128;
                     i += 1;
                 }
-                Some(value)
+                product
             }
-        }
+            Self::Sum(keys) => {
+                let (mut sum, mut i) = (0, 0);
+                while i < keys.len() {
+                    sum += numbers.of(keys[i]) as u128;
+                    i += 1;
+                }
+                sum
+            }
+        };
+        if value > u64::MAX as u128 { None } else { Some(value as u64) }
     }
 }
 
@@ -434,25 +437,26 @@ const fn set_of(keys: &[Key]) -> KeySet {
 }
 
 impl When {
-    /// Whether the law applies to the Spec.
+    /// Whether the law applies to a Spec of these numbers.
     #[must_use]
-    pub const fn applies(self, spec: &Spec) -> bool {
-        let (a, l) = (&spec.architecture, &spec.layout);
-        let moe = a.layers.moe > 0;
+    pub const fn applies(self, n: &Numbers) -> bool {
+        const SPLIT: u64 = Split::Split as u64;
+        const UNIFORM: u64 = ZeroGroups::Uniform as u64;
+        let moe = n.of(Key::LayersMoe) > 0;
         match self {
             Self::Always => true,
-            Self::Gqa => matches!(a.attention, Attention::Gqa(_)),
-            Self::Dense => a.layers.dense > 0,
-            Self::DenseSplit => a.layers.dense > 0 && matches!(l.placement.dense_ffn, Split::Split),
+            Self::Gqa => n.get(Key::AttentionKvHeads).is_some(),
+            Self::Dense => n.of(Key::LayersDense) > 0,
+            Self::DenseSplit => n.of(Key::LayersDense) > 0 && n.of(Key::PlacementDenseFfn) == SPLIT,
             Self::Moe => moe,
-            Self::SharedSplit => moe && a.experts.shared > 0 && matches!(l.placement.shared_experts, Split::Split),
-            Self::MoeOverTp => moe && l.mesh.ep > 1 && l.mesh.tp > 1,
-            Self::SequenceParallel => l.mesh.sequence_parallel.is_on(),
-            Self::Given(key) => matches!(spec.get(key), Some(1..)),
-            Self::Uniform => matches!(l.zero.groups, ZeroGroups::Uniform),
-            Self::ByGroup => !matches!(l.zero.groups, ZeroGroups::Uniform),
-            Self::Dropless => moe && matches!(l.routing, Routing::Dropless(_)),
-            Self::Capacity => moe && matches!(l.routing, Routing::Capacity(_)),
+            Self::SharedSplit => moe && n.of(Key::ExpertsShared) > 0 && n.of(Key::PlacementSharedExperts) == SPLIT,
+            Self::MoeOverTp => moe && n.of(Key::MeshEp) > 1 && n.of(Key::MeshTp) > 1,
+            Self::SequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::On as u64,
+            Self::Given(key) => n.of(key) > 0,
+            Self::Uniform => n.of(Key::ZeroGroups) == UNIFORM,
+            Self::ByGroup => n.of(Key::ZeroGroups) != UNIFORM,
+            Self::Dropless => moe && n.get(Key::RoutingSkew).is_some(),
+            Self::Capacity => moe && n.get(Key::RoutingFactor).is_some(),
         }
     }
 
@@ -494,112 +498,85 @@ impl Law {
         rule.and(self.when.keys())
     }
 
-    /// Whether the law holds for the Spec, or does not apply to it. Numbers must be in [`range`]; a law whose
-    /// numbers do not fit in 64 bits is left to `world-size` and `fits-64-bits`.
+    /// Whether the law holds for a Spec of these numbers, or does not apply to it. Numbers must be in [`range`]; a law
+    /// whose numbers do not fit in 64 bits is left to `world-size` and `fits-64-bits`, and those that judge budgets to
+    /// [`Law::holds_for_budget`].
     #[must_use]
-    pub const fn holds(&self, spec: &Spec) -> bool {
-        if !self.when.applies(spec) {
+    pub const fn holds(&self, n: &Numbers) -> bool {
+        if !self.when.applies(n) {
             return true;
         }
         match self.rule {
-            Rule::Divides(a, b) => match (a.value(spec), b.value(spec)) {
-                (Some(a), Some(b)) => divides(a, b),
+            Rule::Divides(a, b) => match (a.value(n), b.value(n)) {
+                (Some(a), Some(b)) => a != 0 && b % a == 0,
                 _ => true,
             },
-            Rule::EitherDivides(a, b) => match (a.value(spec), b.value(spec)) {
-                (Some(a), Some(b)) => divides(a, b) || divides(b, a),
+            Rule::EitherDivides(a, b) => match (a.value(n), b.value(n)) {
+                (Some(a), Some(b)) => a != 0 && b != 0 && (a % b == 0 || b % a == 0),
                 _ => true,
             },
-            Rule::AtLeast(a, b) | Rule::Needs(_, a, b) => match (a.value(spec), b.value(spec)) {
+            Rule::AtLeast(a, b) | Rule::Needs(_, a, b) => match (a.value(n), b.value(n)) {
                 (Some(a), Some(b)) => a >= b,
                 _ => true,
             },
-            Rule::AtMost(a, b) => match (a.value(spec), b.value(spec)) {
+            Rule::AtMost(a, b) => match (a.value(n), b.value(n)) {
                 (Some(a), Some(b)) => a <= b,
                 // A product beyond 64 bits is beyond any limit.
                 (None, Some(_)) => false,
                 _ => true,
             },
-            Rule::Equal(a, b) => match (a.value(spec), b.value(spec)) {
+            Rule::Equal(a, b) => match (a.value(n), b.value(n)) {
                 (Some(a), Some(b)) => a == b,
                 (Some(_), None) => false,
                 _ => true,
             },
-            Rule::IsOn(key) | Rule::IsKept(key) => matches!(spec.get(key), Some(1..)),
-            Rule::LayersFallToStages => stages::divide(spec).is_ok(),
-            Rule::SkewIsPossible => match spec.layout.routing {
-                Routing::Dropless(dropless) => {
-                    dropless.skew.thousandths >= 1000 && dropless.skew.thousandths <= worst_skew(spec)
-                }
-                Routing::Capacity(_) => true,
-            },
-            Rule::Fits64Bits => match Plan::unchecked(*spec) {
-                Some(plan) => budget::peak(&plan).total.bytes() < u64::MAX,
-                None => true,
-            },
-            Rule::FitsDevice => match Plan::unchecked(*spec) {
-                Some(plan) => plan.fits(spec.layout.device),
-                None => true,
-            },
+            Rule::IsOn(key) | Rule::IsKept(key) => n.of(key) > 0,
+            Rule::LayersFallToStages => division(n).is_ok(),
+            Rule::SkewIsPossible => {
+                let skew = n.of(Key::RoutingSkew);
+                skew >= 1000 && skew <= worst_skew(n)
+            }
+            Rule::Fits64Bits | Rule::FitsDevice => true,
+        }
+    }
+
+    /// Whether a law that judges budgets holds for a Spec that breaks no other.
+    #[must_use]
+    pub const fn holds_for_budget(&self, spec: &Spec) -> bool {
+        let Some(plan) = Plan::unchecked(*spec) else { return true };
+        match self.rule {
+            Rule::Fits64Bits => budget::peak(&plan).total.bytes() < u64::MAX,
+            Rule::FitsDevice => plan.fits(spec.layout.device),
+            _ => true,
         }
     }
 }
 
-const fn divides(a: u64, b: u64) -> bool {
-    a != 0 && b.is_multiple_of(a)
+/// How the layers fall to stages.
+pub(crate) const fn division(n: &Numbers) -> Result<Division, Misfit> {
+    let layers = add(n.of(Key::LayersDense), n.of(Key::LayersMoe));
+    let stages = Stages { first: n.of(Key::StagesFirst), last: n.of(Key::StagesLast) };
+    stages::divide(layers, n.of(Key::MeshPp), stages)
 }
 
 /// The load of the hottest rank over the balanced one, at worst, in thousandths, rounded down: every token sends
 /// as many copies to one rank as that rank has experts, or all it has.
-pub(crate) const fn worst_skew(spec: &Spec) -> u64 {
-    let (experts, ep) = (spec.architecture.experts, spec.layout.mesh.ep);
-    if ep == 0 || experts.active == 0 {
+pub(crate) const fn worst_skew(n: &Numbers) -> u64 {
+    let (routed, active, ep) = (n.of(Key::ExpertsRouted), n.of(Key::ExpertsActive), n.of(Key::MeshEp));
+    if ep == 0 || active == 0 {
         return 1000;
     }
-    let local = experts.routed / ep;
-    let most = if local < experts.active { local } else { experts.active };
-    let worst = 1000 * most as u128 * ep as u128 / experts.active as u128;
+    let local = routed / ep;
+    let most = if local < active { local } else { active };
+    let worst = 1000 * most as u128 * ep as u128 / active as u128;
     // Fewer than one expert a rank is `experts-ep`'s to refuse.
     if worst < 1000 { 1000 } else { worst as u64 }
-}
-
-/// The smallest number that a key may hold, or `None` where the key holds no number.
-#[must_use]
-pub const fn least(key: Key) -> Option<u64> {
-    use crate::spec::{Architecture, Batch, Experts, Gqa, Layers, Mesh, Mla, Placement, Stages, Value, Zero};
-    let groups = [
-        Architecture::FIELDS,
-        Layers::FIELDS,
-        Mla::FIELDS,
-        Gqa::FIELDS,
-        Experts::FIELDS,
-        Mesh::FIELDS,
-        Stages::FIELDS,
-        Zero::FIELDS,
-        Placement::FIELDS,
-        Batch::FIELDS,
-    ];
-    let mut g = 0;
-    while g < groups.len() {
-        let mut f = 0;
-        while f < groups[g].len() {
-            if groups[g][f].key as u8 == key as u8 {
-                return match groups[g][f].value {
-                    Value::Number { min } => Some(min),
-                    _ => None,
-                };
-            }
-            f += 1;
-        }
-        g += 1;
-    }
-    None
 }
 
 /// Whether a number is one that its key may hold: the law `number-range`, judged before all others.
 #[must_use]
 pub const fn range(key: Key, number: u64) -> bool {
-    match least(key) {
+    match Spec::least(key) {
         Some(least) => number >= least && number <= NUMBER_MAX,
         None => number <= NUMBER_MAX,
     }

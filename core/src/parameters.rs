@@ -1,8 +1,10 @@
 //! How many parameters a model has: over all ranks, each counted once; or on one rank of a stage.
 
-use crate::inventory::{Entry, Inventory, Role};
+use crate::inventory::{Counts, Sink};
 use crate::plan::Plan;
+use crate::saturating::{add, mul};
 use crate::spec::{Architecture, Layout, Spec};
+use crate::tally::{Tally, cut};
 use crate::weights;
 
 /// Parameter counts.
@@ -16,29 +18,14 @@ pub struct Parameters {
 }
 
 impl Parameters {
+    pub(crate) const fn of(tally: &Tally) -> Self {
+        Self { moe: cut(tally.moe), non_moe: cut(tally.non_moe) }
+    }
+
     /// All of them.
     #[must_use]
     pub const fn total(self) -> u64 {
-        self.moe.saturating_add(self.non_moe)
-    }
-
-    const fn add(&mut self, entry: &Entry, elements: u64) {
-        if matches!(entry.role, Role::Weight) {
-            let sum = if entry.module.is_moe() { &mut self.moe } else { &mut self.non_moe };
-            *sum = sum.saturating_add(elements.saturating_mul(entry.count));
-        }
-    }
-
-    /// Of the weights in a rank's inventory, as they are before ZeRO shares them out.
-    #[must_use]
-    pub const fn on_rank(inventory: &Inventory) -> Self {
-        let mut sum = Self { moe: 0, non_moe: 0 };
-        let mut i = 0;
-        while i < inventory.len() {
-            sum.add(inventory.get(i), inventory.get(i).local_elements());
-            i += 1;
-        }
-        sum
+        add(self.moe, self.non_moe)
     }
 }
 
@@ -47,23 +34,24 @@ impl Architecture {
     #[must_use]
     pub const fn parameters(&self) -> Parameters {
         let plan = Plan::alone(Spec { architecture: *self, layout: Layout::DEFAULT });
-        let mut list = Inventory::new();
-        weights::list_stage(&mut list, &plan, plan.stage(0));
-        Parameters::on_rank(&list)
+        let mut list = Sink::new(&mut []);
+        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(plan.stage(0)));
+        Parameters::of(&list.tally)
     }
 
     /// Parameters of the multi-token-prediction modules; they use the model's embedding and head.
     #[must_use]
     pub const fn mtp_parameters(&self) -> u64 {
         let plan = Plan::alone(Spec { architecture: *self, layout: Layout::DEFAULT });
-        let mut list = Inventory::new();
+        let mut list = Sink::new(&mut []);
         weights::list_mtp(&mut list, &plan);
-        Parameters::on_rank(&list).total()
+        let tally = list.tally;
+        cut(tally.moe + tally.non_moe)
     }
 
     /// Elements of persistent buffers: the router's correction bias, one for each expert and layer.
     #[must_use]
     pub const fn buffer_elements(&self) -> u64 {
-        if self.experts.correction_bias.is_on() { self.layers.moe.saturating_mul(self.experts.routed) } else { 0 }
+        if self.experts.correction_bias.is_on() { mul(self.layers.moe, self.experts.routed) } else { 0 }
     }
 }

@@ -5,9 +5,11 @@ use crate::bytes::Bytes;
 use crate::device::Device;
 use crate::inventory::Inventory;
 use crate::law;
+use crate::saturating::{add, mul};
 use crate::sizes::Sizes;
-use crate::spec::{Attention, Factor, Gqa, Pool, Routing, Schedule, Spec, ZeroGroups};
+use crate::spec::{Attention, Factor, Gqa, Layout, Pool, Routing, Schedule, Spec, ZeroGroups};
 use crate::stages::{self, Division, Stage};
+use crate::tally::Units;
 use crate::verdict::{self, Violations};
 use core::ops::Range;
 
@@ -16,6 +18,8 @@ use core::ops::Range;
 pub struct Plan {
     spec: Spec,
     division: Division,
+    /// Replicas that share out the state of dense and of expert parameters.
+    replicas: [u64; 2],
 }
 
 impl Plan {
@@ -56,16 +60,18 @@ impl Plan {
 
     /// The plan of a Spec, if its layers fall to stages; all other laws are for the caller to judge.
     pub(crate) const fn unchecked(spec: Spec) -> Option<Self> {
-        match stages::divide(&spec) {
-            Ok(division) => Some(Self { spec, division }),
+        let layers = spec.architecture.layers;
+        match stages::divide(add(layers.dense, layers.moe), spec.layout.mesh.pp, spec.layout.stages) {
+            Ok(division) => Some(Self { spec, division, replicas: replicas(&spec.layout) }),
             Err(_) => None,
         }
     }
 
     /// The plan of a whole model on one rank, for counting it.
     pub(crate) const fn alone(spec: Spec) -> Self {
-        let layers = spec.architecture.layers.dense.saturating_add(spec.architecture.layers.moe);
-        Self { spec, division: Division { layers, first: 0, last: 0, alike: 1, rest: layers } }
+        let layers = add(spec.architecture.layers.dense, spec.architecture.layers.moe);
+        let division = Division { layers, first: 0, last: 0, alike: 1, rest: layers };
+        Self { spec, division, replicas: [1; 2] }
     }
 
     /// What the user said.
@@ -84,7 +90,7 @@ impl Plan {
     #[must_use]
     pub const fn stage_ranks(&self) -> u64 {
         let mesh = &self.spec.layout.mesh;
-        mesh.tp.saturating_mul(mesh.cp).saturating_mul(mesh.dp)
+        mul(mul(mesh.tp, mesh.cp), mesh.dp)
     }
 
     /// The ranks that hold a stage. Stages are the outermost axis of the rank order (tp-cp-ep-dp-pp).
@@ -96,10 +102,7 @@ impl Plan {
     /// Expert data-parallel degree: replicas of each routed expert.
     #[must_use]
     pub const fn edp(&self) -> u64 {
-        let mesh = &self.spec.layout.mesh;
-        let experts = mesh.ep.saturating_mul(mesh.etp);
-        // Without experts the expert grid is not judged, and nothing is sharded over it.
-        if experts > self.stage_ranks() { 1 } else { self.stage_ranks() / experts }
+        edp(&self.spec.layout)
     }
 
     /// Ranks that a sequence is split over between the blocks: context-parallel ones, and tensor-parallel ones under
@@ -107,25 +110,20 @@ impl Plan {
     #[must_use]
     pub const fn sequence_ranks(&self) -> u64 {
         let mesh = &self.spec.layout.mesh;
-        if mesh.sequence_parallel.is_on() { mesh.cp.saturating_mul(mesh.tp) } else { mesh.cp }
+        if mesh.sequence_parallel.is_on() { mul(mesh.cp, mesh.tp) } else { mesh.cp }
     }
 
     /// Replicas that share out the optimizer state of expert or dense parameters.
     #[must_use]
     pub const fn replicas(&self, expert: bool) -> u64 {
-        let layout = &self.spec.layout;
-        match layout.zero.groups {
-            ZeroGroups::Uniform => layout.zero.ways,
-            _ if expert => self.edp(),
-            _ => layout.mesh.dp.saturating_mul(layout.mesh.cp),
-        }
+        self.replicas[expert as usize]
     }
 
     /// Rows of the embedding and the head, padded so that tensor-parallel ranks hold the same number.
     #[must_use]
     pub const fn padded_vocab(&self) -> u64 {
-        let multiple = self.spec.layout.placement.vocab_multiple.saturating_mul(self.spec.layout.mesh.tp);
-        self.spec.architecture.vocab.div_ceil(multiple).saturating_mul(multiple)
+        let multiple = mul(self.spec.layout.placement.vocab_multiple, self.spec.layout.mesh.tp);
+        mul(self.spec.architecture.vocab.div_ceil(multiple), multiple)
     }
 
     /// Stages of the pipeline.
@@ -168,12 +166,12 @@ impl Plan {
     #[must_use]
     pub const fn pooled_tokens(&self, pool: Pool) -> u64 {
         let layout = &self.spec.layout;
-        let tokens = layout.batch.micro.saturating_mul(layout.batch.sequence);
+        let tokens = mul(layout.batch.micro, layout.batch.sequence);
         match pool {
             Pool::Replica => tokens / layout.mesh.cp,
             Pool::Group => {
                 let own = tokens / self.sequence_ranks();
-                own.saturating_mul(layout.mesh.ep).saturating_mul(layout.mesh.etp)
+                mul(mul(own, layout.mesh.ep), layout.mesh.etp)
             }
         }
     }
@@ -197,17 +195,17 @@ impl Plan {
                 let pooled = self.pooled_tokens(pool);
                 let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
                 // No token sends a rank more copies than it has experts.
-                let most = pooled.saturating_mul(if local < experts.active { local } else { experts.active });
+                let most = mul(pooled, if local < experts.active { local } else { experts.active });
                 if hottest < most { hottest } else { most }
             }
-            Routing::Capacity(capacity) => self.slots_per_expert(pool, capacity.factor).saturating_mul(local),
+            Routing::Capacity(capacity) => mul(self.slots_per_expert(pool, capacity.factor), local),
         }
     }
 
     /// The worst skew that routing allows, to a thousandth.
     #[must_use]
     pub const fn worst_skew(&self) -> Factor {
-        Factor::thousandths(law::worst_skew(&self.spec))
+        Factor::thousandths(law::worst_skew(&self.spec.numbers()))
     }
 
     /// The named sizes of its tensors.
@@ -219,13 +217,13 @@ impl Plan {
     /// Every kind of tensor on a rank of a stage.
     #[must_use]
     pub const fn inventory(&self, stage: u64) -> Inventory {
-        Inventory::of(self, stage)
+        Inventory::of(self, self.stage(stage))
     }
 
     /// Bytes on a rank of a stage, by phase and role.
     #[must_use]
     pub const fn budget(&self, stage: u64) -> Budget {
-        Budget::of(self, stage)
+        Budget::of(self, &Units::of(self), stage)
     }
 
     /// The worst rank in its worst phase.
@@ -247,9 +245,25 @@ impl Plan {
     }
 }
 
+const fn edp(layout: &Layout) -> u64 {
+    let mesh = &layout.mesh;
+    let stage = mul(mul(mesh.tp, mesh.cp), mesh.dp);
+    let experts = mul(mesh.ep, mesh.etp);
+    // Without experts the expert grid is not judged, and nothing is sharded over it.
+    if experts == 0 || experts > stage { 1 } else { stage / experts }
+}
+
+/// Replicas that share out the state of dense and of expert parameters.
+const fn replicas(layout: &Layout) -> [u64; 2] {
+    match layout.zero.groups {
+        ZeroGroups::Uniform => [layout.zero.ways; 2],
+        ZeroGroups::ByReplica | ZeroGroups::MoeBlock => [mul(layout.mesh.dp, layout.mesh.cp), edp(layout)],
+    }
+}
+
 /// ceil(a b c / d) in 128 bits, at most `u64::MAX`.
 const fn ceil_share(a: u64, b: u64, c: u64, d: u128) -> u64 {
-    let product = (a as u128).saturating_mul(b as u128).saturating_mul(c as u128);
+    let product = (a as u128 * b as u128).saturating_mul(c as u128);
     let share = product.div_ceil(d);
     if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
 }

@@ -2,6 +2,7 @@
 //! and over which ranks they are split.
 
 use crate::plan::Plan;
+use crate::saturating::{add, mul};
 use crate::spec::{Attention, Spec, Split};
 
 /// The ranks that a dimension is split over.
@@ -30,10 +31,10 @@ pub struct Dim {
     pub symbol: &'static str,
     /// Its length over all ranks.
     pub global: u64,
+    /// Its length on one rank.
+    pub local: u64,
     /// What it is split over.
     pub over: Over,
-    /// Into how many parts.
-    pub ranks: u64,
 }
 
 impl Dim {
@@ -42,28 +43,22 @@ impl Dim {
 
     /// A dimension that each rank holds whole.
     #[must_use]
-    pub const fn whole(symbol: &'static str, global: u64) -> Self {
-        Self { symbol, global, over: Over::Whole, ranks: 1 }
+    pub const fn whole(symbol: &'static str, length: u64) -> Self {
+        Self { symbol, global: length, local: length, over: Over::Whole }
     }
 
-    /// The dimension split over ranks.
+    /// The dimension split over ranks; its length is a multiple of their number.
     #[must_use]
     pub const fn split(self, over: Over, ranks: u64) -> Self {
-        Self { over, ranks, ..self }
-    }
-
-    /// Its length on one rank.
-    #[must_use]
-    pub const fn local(self) -> u64 {
-        if self.ranks == 1 { self.global } else { self.global / self.ranks }
+        Self { over, local: self.global / ranks, ..self }
     }
 }
 
 impl core::fmt::Display for Dim {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.ranks {
-            1 => f.write_str(self.symbol),
-            ranks => write!(f, "{}/{ranks}", self.symbol),
+        match self.global.checked_div(self.local) {
+            None | Some(1) => f.write_str(self.symbol),
+            Some(ranks) => write!(f, "{}/{ranks}", self.symbol),
         }
     }
 }
@@ -108,7 +103,7 @@ impl Sizes {
         let sequence = Dim::whole("s", l.batch.sequence);
         let mut sizes = Self {
             hidden,
-            hidden_twice: Dim::whole("2h", a.hidden.saturating_mul(2)),
+            hidden_twice: Dim::whole("2h", mul(a.hidden, 2)),
             vocab: Dim::whole("v", plan.padded_vocab()).split(Over::Tp, tp),
             heads: unused,
             heads_whole: unused,
@@ -126,7 +121,7 @@ impl Sizes {
             active: Dim::whole("N_r", a.experts.active),
             expert_ffn: Dim::whole("h_E", a.experts.ffn).split(Over::Etp, etp),
             shared_ffn: over_tp(
-                Dim::whole("N_s h_E", a.experts.shared.saturating_mul(a.experts.ffn)),
+                Dim::whole("N_s h_E", mul(a.experts.shared, a.experts.ffn)),
                 l.placement.shared_experts,
                 tp,
             ),
@@ -142,7 +137,7 @@ impl Sizes {
                 sizes.kv_rank = Dim::whole("d_c", mla.kv_rank);
                 sizes.nope = Dim::whole("d_h", mla.nope);
                 sizes.rope = Dim::whole("d_hr", mla.rope);
-                sizes.query_key = Dim::whole("(d_h+d_hr)", mla.nope.saturating_add(mla.rope));
+                sizes.query_key = Dim::whole("(d_h+d_hr)", add(mla.nope, mla.rope));
                 sizes.value = Dim::whole("d_v", mla.value);
             }
             Attention::Gqa(gqa) => {

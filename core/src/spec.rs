@@ -5,7 +5,7 @@
 //! A new key is one line in `key.rs` and one line here.
 
 pub use crate::device::Device;
-use crate::key::Key;
+use crate::key::{Key, Numbers};
 
 /// The largest number a declaration may hold: products of two of them still fit in 64 bits.
 pub const NUMBER_MAX: u64 = 1 << 32;
@@ -200,6 +200,25 @@ macro_rules! field_required {
     };
 }
 
+/// The smallest number of a key, if it holds a number.
+macro_rules! field_least {
+    (number $(at least $min:literal)?) => { Some(0 $(+ $min)?) };
+    ($other:ident) => { None };
+}
+
+/// Whether a leaf's number is one that its key may hold; words always are.
+macro_rules! field_in_range {
+    (number at least $min:literal, $value:expr) => {
+        $value >= $min && $value <= NUMBER_MAX
+    };
+    (decimal, $value:expr) => {
+        $value.thousandths <= NUMBER_MAX
+    };
+    ($choice:ident, $value:expr) => {
+        true
+    };
+}
+
 macro_rules! group {
     (
         $(#[$doc:meta])*
@@ -227,11 +246,20 @@ macro_rules! group {
                 required: field_required!($($default)?),
             },)*];
 
-            const fn get(&self, key: Key) -> Option<u64> {
+            const fn read(&self, numbers: &mut Numbers) {
+                $(numbers.put(Key::$key, field_code!($kind, self.$field));)*
+            }
+
+            const fn least(key: Key) -> Option<u64> {
                 match key {
-                    $(Key::$key => Some(field_code!($kind, self.$field)),)*
+                    $(Key::$key => field_least!($kind $(at least $min)?),)*
                     _ => None,
                 }
+            }
+
+            #[allow(unused_comparisons)] // of those that may be 0
+            const fn is_in_range(&self) -> bool {
+                $(field_in_range!($kind $(at least $min)?, self.$field))&&*
             }
 
             const fn set(&mut self, key: Key, code: u64) {
@@ -854,83 +882,109 @@ impl Spec {
     /// Absent keys at their defaults, required ones at the smallest legal number.
     pub const DEFAULT: Self = Self { architecture: Architecture::DEFAULT, layout: Layout::DEFAULT };
 
-    /// The leaf behind a key as one number: itself, thousandths, percent, or the place of its word in its list;
-    /// `None` where the Spec has no such key, such as `attention.kv_heads` under MLA, and for whole groups.
+    /// Every leaf as one number, by its key.
     #[must_use]
-    pub const fn get(&self, key: Key) -> Option<u64> {
+    pub const fn numbers(&self) -> Numbers {
         let (a, l) = (&self.architecture, &self.layout);
-        match key {
-            Key::Hidden => Some(a.hidden),
-            Key::Vocab => Some(a.vocab),
-            Key::Mtp => Some(a.mtp),
-            Key::LayersDense | Key::LayersMoe | Key::LayersFfn => a.layers.get(key),
-            Key::AttentionHeads
-            | Key::AttentionKvHeads
-            | Key::AttentionHeadDim
-            | Key::AttentionQRank
-            | Key::AttentionKvRank
-            | Key::AttentionNope
-            | Key::AttentionRope
-            | Key::AttentionValue => match &a.attention {
-                Attention::Mla(mla) => mla.get(key),
-                Attention::Gqa(gqa) => gqa.get(key),
-            },
-            Key::ExpertsRouted
-            | Key::ExpertsShared
-            | Key::ExpertsActive
-            | Key::ExpertsFfn
-            | Key::ExpertsGroups
-            | Key::ExpertsActiveGroups
-            | Key::ExpertsCorrectionBias => a.experts.get(key),
-            Key::MeshDp
-            | Key::MeshTp
-            | Key::MeshPp
-            | Key::MeshCp
-            | Key::MeshEp
-            | Key::MeshEtp
-            | Key::MeshWorld
-            | Key::MeshSequenceParallel => l.mesh.get(key),
-            Key::StagesFirst | Key::StagesLast => l.stages.get(key),
-            Key::Schedule => Some(l.schedule as u64),
-            Key::ZeroDense | Key::ZeroExpert | Key::ZeroGroups | Key::ZeroWays => l.zero.get(key),
-            Key::PlacementQueryRope
-            | Key::PlacementSharedExperts
-            | Key::PlacementDenseFfn
-            | Key::PlacementVocabMultiple => l.placement.get(key),
-            Key::PrecisionWeights
-            | Key::PrecisionGradients
-            | Key::PrecisionMaster
-            | Key::PrecisionMoments
-            | Key::PrecisionActivations => l.precision.get(key),
-            Key::BatchSequence | Key::BatchMicro | Key::BatchCount | Key::BatchGlobal => l.batch.get(key),
-            Key::Recompute => Some(l.recompute as u64),
-            Key::RoutingSkew | Key::RoutingFactor => match &l.routing {
-                Routing::Dropless(dropless) => dropless.get(key),
-                Routing::Capacity(capacity) => capacity.get(key),
-            },
-            Key::AccountingKernel | Key::AccountingDropout | Key::AccountingPool | Key::AccountingCheckpoint => {
-                match &l.accounting {
-                    Accounting::Paper(paper) => paper.get(key),
-                    Accounting::WorkedExample(example) => example.get(key),
-                }
-            }
-            Key::Device => Some(l.device as u64),
-            Key::Headroom => Some(l.headroom.percent),
-            Key::Layers
-            | Key::Attention
-            | Key::Experts
-            | Key::Mesh
-            | Key::Stages
-            | Key::Zero
-            | Key::Placement
-            | Key::Precision
-            | Key::Batch
-            | Key::Routing
-            | Key::Accounting => None,
+        let mut numbers = Numbers::NONE;
+        let n = &mut numbers;
+        n.put(Key::Hidden, a.hidden);
+        n.put(Key::Vocab, a.vocab);
+        n.put(Key::Mtp, a.mtp);
+        a.layers.read(n);
+        match &a.attention {
+            Attention::Mla(mla) => mla.read(n),
+            Attention::Gqa(gqa) => gqa.read(n),
         }
+        a.experts.read(n);
+        l.mesh.read(n);
+        l.stages.read(n);
+        n.put(Key::Schedule, l.schedule as u64);
+        l.zero.read(n);
+        l.placement.read(n);
+        l.precision.read(n);
+        l.batch.read(n);
+        n.put(Key::Recompute, l.recompute as u64);
+        match &l.routing {
+            Routing::Dropless(dropless) => dropless.read(n),
+            Routing::Capacity(capacity) => capacity.read(n),
+        }
+        match &l.accounting {
+            Accounting::Paper(paper) => paper.read(n),
+            Accounting::WorkedExample(example) => example.read(n),
+        }
+        n.put(Key::Device, l.device as u64);
+        n.put(Key::Headroom, l.headroom.percent);
+        numbers
     }
 
-    /// Writes the leaf behind a key, in the coding of [`Spec::get`]; a key that this Spec does not have is left
+    /// The smallest number that a key may hold, or `None` where the key holds no number.
+    #[must_use]
+    pub const fn least(key: Key) -> Option<u64> {
+        match key {
+            Key::Hidden | Key::Vocab => return Some(1),
+            Key::Mtp => return Some(0),
+            _ => {}
+        }
+        let groups = [
+            Mesh::least(key),
+            Mla::least(key),
+            Gqa::least(key),
+            Layers::least(key),
+            Experts::least(key),
+            Stages::least(key),
+            Batch::least(key),
+            Zero::least(key),
+            Placement::least(key),
+            Precision::least(key),
+            Dropless::least(key),
+            Capacity::least(key),
+            Paper::least(key),
+            WorkedExample::least(key),
+        ];
+        let mut i = 0;
+        while i < groups.len() {
+            if groups[i].is_some() {
+                return groups[i];
+            }
+            i += 1;
+        }
+        None
+    }
+
+    /// Whether every number is one that its key may hold.
+    #[must_use]
+    pub const fn is_in_range(&self) -> bool {
+        let (a, l) = (&self.architecture, &self.layout);
+        let attention = match &a.attention {
+            Attention::Mla(mla) => mla.is_in_range(),
+            Attention::Gqa(gqa) => gqa.is_in_range(),
+        };
+        let routing = match &l.routing {
+            Routing::Dropless(dropless) => dropless.is_in_range(),
+            Routing::Capacity(capacity) => capacity.is_in_range(),
+        };
+        let accounting = match &l.accounting {
+            Accounting::Paper(paper) => paper.is_in_range(),
+            Accounting::WorkedExample(example) => example.is_in_range(),
+        };
+        let top = a.hidden >= 1 && a.hidden <= NUMBER_MAX && a.vocab >= 1 && a.vocab <= NUMBER_MAX;
+        top && a.mtp <= NUMBER_MAX
+            && attention
+            && a.layers.is_in_range()
+            && a.experts.is_in_range()
+            && l.mesh.is_in_range()
+            && l.stages.is_in_range()
+            && l.batch.is_in_range()
+            && l.zero.is_in_range()
+            && l.placement.is_in_range()
+            && l.precision.is_in_range()
+            && routing
+            && accounting
+            && l.headroom.percent <= NUMBER_MAX
+    }
+
+    /// Writes the leaf behind a key, in the coding of [`Numbers`]; a key that this Spec does not have is left
     /// alone. A bare word in the place of a group (`zero: optimizer`) writes what the word stands for.
     ///
     /// # Panics

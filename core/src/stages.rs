@@ -1,6 +1,7 @@
 //! Which layers each pipeline stage holds. Closed forms: no stage is ever looked up in a list.
 
-use crate::spec::Spec;
+use crate::saturating::add;
+use crate::spec::Stages;
 
 /// What one pipeline stage holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,15 +69,13 @@ pub(crate) enum Misfit {
     Rest(Division),
 }
 
-/// Divides the layers over the stages.
-pub(crate) const fn divide(spec: &Spec) -> Result<Division, Misfit> {
-    let layers = spec.architecture.layers.dense.saturating_add(spec.architecture.layers.moe);
-    let (pp, stages) = (spec.layout.mesh.pp, spec.layout.stages);
+/// Divides the layers over `pp` stages.
+pub(crate) const fn divide(layers: u64, pp: u64, stages: Stages) -> Result<Division, Misfit> {
     let apart = (stages.first > 0) as u64 + (stages.last > 0) as u64;
     if apart > pp {
         return Err(Misfit::Stages);
     }
-    let ends = stages.first.saturating_add(stages.last);
+    let ends = add(stages.first, stages.last);
     if ends > layers {
         return Err(Misfit::Layers);
     }
@@ -145,15 +144,7 @@ pub(crate) const fn proposal(layers: u64, pp: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Misfit, divide, proposal};
-    use crate::spec::{Layers, Spec, Stages};
-
-    fn spec(layers: u64, pp: u64, first: u64, last: u64) -> Spec {
-        let mut spec = Spec::DEFAULT;
-        spec.architecture.layers = Layers { dense: 3.min(layers), moe: layers.saturating_sub(3), ffn: 1 };
-        spec.layout.mesh.pp = pp;
-        spec.layout.stages = Stages { first, last };
-        spec
-    }
+    use crate::spec::Stages;
 
     /// Every division deals each layer once, in order, whatever its ends; checked against dealing one by one.
     #[test]
@@ -163,12 +154,11 @@ mod tests {
             for pp in 1..=8 {
                 for first in 0..=6 {
                     for last in 0..=6 {
-                        let spec = spec(layers, pp, first, last);
-                        let Ok(division) = divide(&spec) else { continue };
+                        let Ok(division) = divide(layers, pp, Stages { first, last }) else { continue };
                         legal += 1;
                         let mut next = 0;
                         for index in 0..pp {
-                            let stage = division.stage(index, pp, spec.architecture.layers.dense);
+                            let stage = division.stage(index, pp, layers.min(3));
                             assert_eq!(stage.first_layer, next);
                             let dense = (next..next + stage.layers()).filter(|&l| l < 3).count() as u64;
                             assert_eq!(stage.dense, dense);
@@ -188,9 +178,11 @@ mod tests {
 
     #[test]
     fn misfits_are_told_apart() {
-        assert_eq!(divide(&spec(8, 1, 4, 4)), Err(Misfit::Stages));
-        assert_eq!(divide(&spec(8, 4, 6, 4)), Err(Misfit::Layers));
-        assert!(matches!(divide(&spec(61, 16, 0, 0)), Err(Misfit::Rest(d)) if d.rest == 61 && d.alike == 16));
+        assert_eq!(divide(8, 1, Stages { first: 4, last: 4 }), Err(Misfit::Stages));
+        assert_eq!(divide(8, 4, Stages { first: 6, last: 4 }), Err(Misfit::Layers));
+        assert!(
+            matches!(divide(61, 16, Stages { first: 0, last: 0 }), Err(Misfit::Rest(d)) if d.rest == 61 && d.alike == 16)
+        );
     }
 
     #[test]
@@ -198,7 +190,10 @@ mod tests {
         for layers in 1..200 {
             for pp in 1..40 {
                 let Some(last) = proposal(layers, pp) else { continue };
-                assert!(divide(&spec(layers, pp, 0, last)).is_ok(), "{layers} layers over {pp} stages, last {last}");
+                assert!(
+                    divide(layers, pp, Stages { first: 0, last: last }).is_ok(),
+                    "{layers} layers over {pp} stages, last {last}"
+                );
             }
         }
         assert_eq!(proposal(61, 16), Some(1));

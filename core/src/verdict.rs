@@ -6,7 +6,7 @@
 
 use crate::bytes::Bytes;
 use crate::device::Device;
-use crate::key::{Key, KeySet};
+use crate::key::{Key, KeySet, Numbers};
 use crate::law::{self, BUDGET_LAWS, LAWS, Law, Quantity, Rule, Severity};
 use crate::plan::Plan;
 use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, Zero, ZeroStage};
@@ -106,11 +106,12 @@ pub const fn judge(spec: &Spec) -> Violations {
 #[must_use]
 pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
     let mut violations = Violations::of(spec);
+    let numbers = spec.numbers();
     let mut out_of_range = KeySet::EMPTY;
     let mut i = 0;
     while i < Key::ALL.len() {
         let key = Key::ALL[i];
-        if let Some(number) = spec.get(key)
+        if let Some(number) = numbers.get(key)
             && !unknown.has(key)
             && !law::range(key, number)
         {
@@ -121,12 +122,17 @@ pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
     }
     let skip = unknown.and(out_of_range);
     let mut i = 0;
-    while i < LAWS.len() {
+    while i + BUDGET_LAWS < LAWS.len() {
         let law = &LAWS[i];
-        let is_budget = i + BUDGET_LAWS >= LAWS.len();
-        let ready = if is_budget { violations.is_empty() && !skip.meets(KeySet::ALL) } else { !law.keys().meets(skip) };
-        if ready && matches!(law.severity, Severity::Error) && !law.holds(spec) {
-            violations.push(blame(law, spec, unknown));
+        let is_error = matches!(law.severity, Severity::Error);
+        if is_error && !law.keys().meets(skip) && !law.holds(&numbers) {
+            violations.push(blame(law, &numbers, unknown));
+        }
+        i += 1;
+    }
+    while i < LAWS.len() && violations.is_empty() && !skip.meets(KeySet::ALL) {
+        if LAWS[i].when.applies(&numbers) && !LAWS[i].holds_for_budget(spec) {
+            violations.push(Violation { law: Some(&LAWS[i]), at: LAWS[i].at[0], below: None, above: None });
         }
         i += 1;
     }
@@ -136,58 +142,102 @@ pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
 /// Whether a Spec breaks no law. Cheaper than [`judge`], which also finds whom to blame.
 #[must_use]
 pub const fn is_valid(spec: &Spec) -> bool {
-    is_sound(spec) && LAWS[LAWS.len() - 2].holds(spec) && LAWS[LAWS.len() - 1].holds(spec)
+    let (device, bits) = (&LAWS[LAWS.len() - 1], &LAWS[LAWS.len() - 2]);
+    is_sound(spec) && bits.holds_for_budget(spec) && device.holds_for_budget(spec)
 }
 
 /// Whether a Spec breaks no law but those that judge budgets.
 #[must_use]
 pub(crate) const fn is_sound(spec: &Spec) -> bool {
-    let mut i = 0;
-    while i < Key::ALL.len() {
-        if let Some(number) = spec.get(Key::ALL[i])
-            && !law::range(Key::ALL[i], number)
-        {
-            return false;
-        }
-        i += 1;
-    }
-    breaches(spec) == 0
+    spec.is_in_range() && breaches(&spec.numbers()) == 0
 }
 
-/// Errors of the table that a Spec breaks, budgets apart.
-const fn breaches(spec: &Spec) -> u64 {
+/// Errors of the table that a Spec of these numbers breaks, budgets apart.
+const fn breaches(numbers: &Numbers) -> u64 {
     let (mut broken, mut i) = (0, 0);
     while i + BUDGET_LAWS < LAWS.len() {
-        broken += (matches!(LAWS[i].severity, Severity::Error) && !LAWS[i].holds(spec)) as u64;
+        broken += (matches!(LAWS[i].severity, Severity::Error) && !LAWS[i].holds(numbers)) as u64;
         i += 1;
     }
     broken
 }
 
-/// Panics with the text of one law if the Spec breaks it: how the compiler reports numbers that only it knows.
+/// Laws of the table, by their places: what the compiler judges of a Spec, once, before it reports one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct LawSet(u64);
+
+/// Stands for `number-range`, which is not in the table.
+const OUT_OF_RANGE: u64 = 1 << 63;
+
+const _: () = assert!(LAWS.len() < 63, "a LawSet holds 63 laws");
+
+impl LawSet {
+    /// The laws whose bits are set.
+    #[must_use]
+    pub const fn of(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Those of the set that a Spec breaks. Of a Spec with a number out of range nothing but that can be said.
+    #[must_use]
+    pub const fn broken(self, spec: &Spec) -> Self {
+        if !spec.is_in_range() {
+            return Self(OUT_OF_RANGE);
+        }
+        let numbers = spec.numbers();
+        let (mut broken, mut left) = (0, self.0);
+        while left != 0 {
+            let law = left.trailing_zeros();
+            if !LAWS[law as usize].holds(&numbers) {
+                broken |= 1 << law;
+            }
+            left &= left - 1;
+        }
+        Self(broken)
+    }
+}
+
+/// Panics with the text of those of some laws that the Spec breaks, or with that of a number out of range: how the
+/// compiler reports numbers that only it knows. The laws share two places in the declaration, the first of them `at`.
 ///
 /// # Panics
-/// If the law is broken.
+/// If one is broken.
 #[track_caller]
-pub const fn enforce(law: usize, spec: &Spec) {
-    let needs_all = law + BUDGET_LAWS >= LAWS.len();
-    let law = &LAWS[law];
-    if !(needs_all && !is_sound(spec)) && !law.holds(spec) {
-        let text = blame(law, spec, KeySet::EMPTY).text(spec);
+pub const fn enforce(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
+    if broken.0 == 0 {
+        return;
+    }
+    let numbers = spec.numbers();
+    if broken.0 == OUT_OF_RANGE {
+        if let Some(number) = numbers.get(at)
+            && !law::range(at, number)
+        {
+            let text = Violation { law: None, at, below: None, above: None }.text(spec);
+            panic!("{}", text.as_str());
+        }
+        return;
+    }
+    let mut left = broken.0 & laws;
+    let mut text = Text::new();
+    while left != 0 {
+        let violation = blame(&LAWS[left.trailing_zeros() as usize], &numbers, KeySet::EMPTY);
+        text = if text.is_empty() { text } else { text.str("\nerror: ") }.text(&violation.text(spec));
+        left &= left - 1;
+    }
+    if !text.is_empty() {
         panic!("{}", text.as_str());
     }
 }
 
-/// Panics if a number that only the compiler knows lies outside what its key may hold.
+/// Panics if a Spec that breaks no other law breaks one that judges its budget.
 ///
 /// # Panics
 /// If it does.
 #[track_caller]
-pub const fn enforce_range(key: Key, spec: &Spec) {
-    if let Some(number) = spec.get(key)
-        && !law::range(key, number)
-    {
-        let text = Violation { law: None, at: key, below: None, above: None }.text(spec);
+pub const fn enforce_budget(law: usize, broken: LawSet, spec: &Spec) {
+    let law = &LAWS[law];
+    if broken.0 == 0 && !law.holds_for_budget(spec) {
+        let text = Violation { law: Some(law), at: law.at[0], below: None, above: None }.text(spec);
         panic!("{}", text.as_str());
     }
 }
@@ -217,13 +267,12 @@ impl Remedy {
 }
 
 /// Finds the key to blame for a breach and what to write instead.
-const fn blame(law: &'static Law, spec: &Spec, unknown: KeySet) -> Violation {
+const fn blame(law: &'static Law, numbers: &Numbers, unknown: KeySet) -> Violation {
     let mut best: Option<Remedy> = None;
-    // A budget is mended by other means than a neighbouring number: see `Violation::help`.
-    let mut i = if matches!(law.rule, Rule::Fits64Bits | Rule::FitsDevice) { law.at.len() } else { 0 };
+    let mut i = 0;
     while i < law.at.len() {
         if !unknown.has(law.at[i])
-            && let Some(remedy) = remedy(law, spec, law.at[i])
+            && let Some(remedy) = remedy(law, numbers, law.at[i])
         {
             best = match best {
                 Some(best) if !remedy.is_better_than(&best) => Some(best),
@@ -239,41 +288,25 @@ const fn blame(law: &'static Law, spec: &Spec, unknown: KeySet) -> Violation {
 }
 
 /// The nearest values of a key that mend the law, those that leave the fewest breaches.
-const fn remedy(law: &Law, spec: &Spec, key: Key) -> Option<Remedy> {
-    let Some(old) = spec.get(key) else { return None };
+const fn remedy(law: &Law, numbers: &Numbers, key: Key) -> Option<Remedy> {
+    let Some(old) = numbers.get(key) else { return None };
     let Some((lowest, highest)) = values(key) else { return None };
     let mut best: Option<Remedy> = None;
+    let mut trial = *numbers;
     // Once below, once above: on each side the first values that mend the law, the best of them kept.
     let mut side = 0;
     while side < 2 {
-        let mut value = start(law, spec, key, old, side == 1);
+        let mut value = start(law, numbers, key, old, side == 1);
         let (mut steps, mut found) = (0, 0);
         while steps < REACH && found < 4 && value >= lowest && value <= highest {
-            let mut trial = *spec;
-            trial.set(key, value);
+            trial.put(key, value);
             if value != old && law.holds(&trial) {
                 found += 1;
-                let remedy = Remedy {
-                    key,
-                    below: if value < old { Some(value) } else { None },
-                    above: if value > old { Some(value) } else { None },
-                    left: breaches(&trial),
-                    change: (value.abs_diff(old), if old == 0 { 1 } else { old }),
-                };
-                best = match best {
-                    // The other side's best is as good: both are named, and the smaller change counts.
-                    Some(best) if remedy.left == best.left && side == 1 && best.above.is_none() => Some(Remedy {
-                        above: remedy.above,
-                        change: if remedy.is_better_than(&best) { remedy.change } else { best.change },
-                        ..best
-                    }),
-                    Some(best) if remedy.left >= best.left => Some(best),
-                    _ => Some(remedy),
-                };
+                best = better(best, Remedy::of(key, old, value, breaches(&trial)), side == 1);
             }
             steps += 1;
             value = if side == 1 {
-                value.saturating_add(1)
+                value + 1
             } else if value == 0 {
                 break;
             } else {
@@ -285,20 +318,37 @@ const fn remedy(law: &Law, spec: &Spec, key: Key) -> Option<Remedy> {
     best
 }
 
+impl Remedy {
+    const fn of(key: Key, old: u64, value: u64, left: u64) -> Self {
+        let (below, above) = if value < old { (Some(value), None) } else { (None, Some(value)) };
+        Self { key, below, above, left, change: (value.abs_diff(old), if old == 0 { 1 } else { old }) }
+    }
+}
+
+/// The better of two values of one key; the first below and the first above are named together if they are as good.
+const fn better(best: Option<Remedy>, next: Remedy, is_above: bool) -> Option<Remedy> {
+    match best {
+        Some(best) if next.left == best.left && is_above && best.above.is_none() => {
+            let change = if next.is_better_than(&best) { next.change } else { best.change };
+            Some(Remedy { above: next.above, change, ..best })
+        }
+        Some(best) if next.left >= best.left => Some(best),
+        _ => Some(next),
+    }
+}
+
 /// Where the search for legal neighbours begins: next to the number, or, where it is larger than what it must
 /// divide, at that. The search is thereby bounded by the *other* number.
-const fn start(law: &Law, spec: &Spec, key: Key, old: u64, up: bool) -> u64 {
+const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, up: bool) -> u64 {
     if up {
         return old.saturating_add(1);
     }
-    if let Rule::Divides(a, b) = law.rule
-        && law::range(key, old)
-    {
+    if let Rule::Divides(a, b) = law.rule {
         let mut i = 0;
         let keys = a.keys();
         while i < keys.len() {
             if keys[i] as u8 == key as u8
-                && let Some(whole) = b.value(spec)
+                && let Some(whole) = b.value(numbers)
                 && whole < old
             {
                 return whole;
@@ -311,7 +361,7 @@ const fn start(law: &Law, spec: &Spec, key: Key, old: u64, up: bool) -> u64 {
 
 /// The first and last value that a key may hold: numbers, or places in its list of words.
 const fn values(key: Key) -> Option<(u64, u64)> {
-    match law::least(key) {
+    match Spec::least(key) {
         Some(least) => Some((least, NUMBER_MAX)),
         None => match words(key) {
             Some(words) => Some((0, words as u64 - 1)),
@@ -362,7 +412,7 @@ const fn written(text: Text, key: Key, code: u64) -> Text {
 /// A key and its value: `` `mesh.tp` = 3 ``.
 const fn assigned(text: Text, key: Key, spec: &Spec) -> Text {
     let text = text.str("`").str(key.path()).str("`");
-    match spec.get(key) {
+    match spec.numbers().get(key) {
         Some(code) => written(text.str(" = "), key, code),
         None => text,
     }
@@ -383,7 +433,7 @@ const fn quantity(mut text: Text, quantity: Quantity, spec: &Spec) -> Text {
         text = text.str(if i == 0 { "`" } else { between }).str(keys[i].path());
         i += 1;
     }
-    match quantity.value(spec) {
+    match quantity.value(&spec.numbers()) {
         Some(value) => text.str("` = ").int(value),
         None => text.str("`, which does not fit in 64 bits,"),
     }
@@ -416,8 +466,8 @@ impl Violation {
         let text = Text::new();
         let Some(law) = self.law else {
             let text = assigned(text, self.at, spec);
-            return match law::least(self.at) {
-                Some(least) if matches!(spec.get(self.at), Some(n) if n < least) => {
+            return match Spec::least(self.at) {
+                Some(least) if matches!(spec.numbers().get(self.at), Some(n) if n < least) => {
                     text.str(" is less than ").int(least)
                 }
                 _ => text.str(" is more than ").int(NUMBER_MAX),
@@ -440,7 +490,7 @@ impl Violation {
             Rule::LayersFallToStages => misfit(text, spec),
             Rule::SkewIsPossible => {
                 let text = assigned(text, Key::RoutingSkew, spec).str(" is not between 1 and ");
-                text.thousandths(law::worst_skew(spec))
+                text.thousandths(law::worst_skew(&spec.numbers()))
             }
             Rule::Fits64Bits => text.str("the budget of the worst rank does not fit in 64 bits of bytes"),
             Rule::FitsDevice => unfit(text, spec),
@@ -479,7 +529,7 @@ impl Violation {
         if let Rule::LayersFallToStages = law.rule
             && spec.layout.stages.first == 0
             && spec.layout.stages.last == 0
-            && let Ok(layers) = match stages::divide(spec) {
+            && let Ok(layers) = match law::division(&spec.numbers()) {
                 Err(Misfit::Rest(division)) => Ok(division.layers),
                 _ => Err(()),
             }
@@ -503,7 +553,7 @@ impl Violation {
 /// How layers fail to fall to stages.
 const fn misfit(text: Text, spec: &Spec) -> Text {
     let (layers, pp) = (Quantity::Sum(&[Key::LayersDense, Key::LayersMoe]), Key::MeshPp);
-    match stages::divide(spec) {
+    match law::division(&spec.numbers()) {
         Err(Misfit::Rest(division)) if division.first == 0 && division.last == 0 => {
             quantity(assigned(text, pp, spec).str(" does not divide "), layers, spec)
         }
@@ -615,7 +665,7 @@ const fn relief(mut text: Text, spec: &Spec) -> Text {
 
 const fn is_valid_but_for(trial: &Spec, device: Device) -> bool {
     match Plan::unchecked(*trial) {
-        Some(plan) => breaches(trial) == 0 && plan.fits(device),
+        Some(plan) => breaches(&trial.numbers()) == 0 && plan.fits(device),
         None => false,
     }
 }

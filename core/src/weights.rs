@@ -1,199 +1,211 @@
 //! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, and the flat
 //! buffers of gradients and optimizer state that follow from them.
 
-use crate::inventory::{Element, Entry, Inventory, Lifetime, Module, Role};
+use crate::inventory::{Counts, Element, Entry, Module, Role, Sink};
 use crate::plan::Plan;
+use crate::saturating::mul;
 use crate::sizes::{Dim, Over, Sizes};
-use crate::spec::{Attention, Dtype, Split, ZeroStage};
-use crate::stages::Stage;
+use crate::spec::{Attention, Split, ZeroStage};
+use crate::tally::{Tally, cut};
 
 const ONE: Dim = Dim::ONE;
 
-/// Lists weights of one module, `count` of each.
-#[derive(Clone, Copy)]
-struct Lister {
-    module: Module,
-    count: u64,
-    dtype: Dtype,
-}
-
-impl Lister {
-    const fn of(self, module: Module) -> Self {
-        Self { module, ..self }
+/// The weights of so many parts of a model.
+pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
+    if counts.first > 0 {
+        let table = weight(plan, Module::Embedding, counts.first);
+        list.push(&table, "model.embed_tokens.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }
-
-    const fn push(self, list: &mut Inventory, name: &'static str, part: &'static str, shape: [Dim; 4]) {
-        list.push(Entry {
-            name,
-            part,
-            module: self.module,
-            role: Role::Weight,
-            shape,
-            element: Element::Float(self.dtype),
-            count: self.count,
-            shards: 1,
-            lifetime: Lifetime::Always,
-            source: "checkpoint",
-        });
+    if counts.attention > 0 {
+        let (w, norm) =
+            (weight(plan, Module::Attention, counts.attention), weight(plan, Module::Norm, counts.attention));
+        attention(list, plan, sizes, &w, &norm);
     }
-}
-
-/// The weights of one stage.
-pub(crate) const fn list_stage(list: &mut Inventory, plan: &Plan, stage: Stage) {
-    let sizes = &plan.sizes();
-    let all = Lister { module: Module::Norm, count: stage.layers(), dtype: plan.spec().layout.precision.weights };
-    if stage.embedding {
-        let one = Lister { count: 1, ..all.of(Module::Embedding) };
-        one.push(list, "model.embed_tokens.weight", "", [sizes.vocab, sizes.hidden, ONE, ONE]);
+    if counts.dense > 0 {
+        dense_ffn(list, sizes, &weight(plan, Module::DenseFfn, counts.dense));
     }
-    attention(list, plan, sizes, all);
-    norms(list, sizes, all);
-    dense_ffn(list, sizes, Lister { count: stage.dense, ..all });
-    experts(list, plan, sizes, Lister { count: stage.moe, ..all });
-    if stage.head {
-        let one = Lister { count: 1, ..all };
-        one.push(list, "model.norm.weight", "", [sizes.hidden, ONE, ONE, ONE]);
-        one.of(Module::Head).push(list, "lm_head.weight", "", [sizes.vocab, sizes.hidden, ONE, ONE]);
+    if counts.moe > 0 {
+        let router = weight(plan, Module::Router, counts.moe);
+        let routed = weight(plan, Module::RoutedExperts, counts.moe);
+        experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe));
+    }
+    if counts.last > 0 {
+        let (norm, head) = (weight(plan, Module::Norm, counts.last), weight(plan, Module::Head, counts.last));
+        list.push(&norm, "model.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
+        list.push(&head, "lm_head.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }
 }
 
 /// The weights of the multi-token-prediction modules: a layer each, a projection of the last hidden state beside
 /// the next token's embedding, and three norms. Embedding and head are the model's own (DeepSeek-V3,
 /// arXiv:2412.19437, section 2.2).
-pub(crate) const fn list_mtp(list: &mut Inventory, plan: &Plan) {
-    let (sizes, spec) = (&plan.sizes(), plan.spec());
-    let all = Lister { module: Module::Mtp, count: spec.architecture.mtp, dtype: spec.layout.precision.weights };
-    let from = list.len();
-    all.push(list, "eh_proj.weight", "", [sizes.hidden, sizes.hidden_twice, ONE, ONE]);
-    all.push(list, "enorm.weight", "", [sizes.hidden, ONE, ONE, ONE]);
-    all.push(list, "hnorm.weight", "", [sizes.hidden, ONE, ONE, ONE]);
-    all.push(list, "shared_head.norm.weight", "", [sizes.hidden, ONE, ONE, ONE]);
-    attention(list, plan, sizes, all);
-    norms(list, sizes, all);
-    if spec.architecture.layers.moe > 0 {
-        experts(list, plan, sizes, all);
+pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
+    let (sizes, architecture) = (&plan.sizes(), &plan.spec().architecture);
+    let w = &weight(plan, Module::Mtp, architecture.mtp);
+    list.push(w, "eh_proj.weight", [sizes.hidden, sizes.hidden_twice, ONE, ONE]);
+    list.push(w, "enorm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    list.push(w, "hnorm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    list.push(w, "shared_head.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    attention(list, plan, sizes, w, w);
+    if architecture.layers.moe > 0 {
+        experts(list, plan, sizes, w, w, w);
     } else {
-        dense_ffn(list, sizes, all);
-    }
-    let mut i = from;
-    while i < list.len() {
-        list.get_mut(i).module = Module::Mtp;
-        i += 1;
+        dense_ffn(list, sizes, w);
     }
 }
 
-const fn norms(list: &mut Inventory, sizes: &Sizes, all: Lister) {
-    let norm = all.of(Module::Norm);
-    norm.push(list, "input_layernorm.weight", "", [sizes.hidden, ONE, ONE, ONE]);
-    norm.push(list, "post_attention_layernorm.weight", "", [sizes.hidden, ONE, ONE, ONE]);
+/// What the weights of one module share.
+const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
+    let layout = &plan.spec().layout;
+    let expert_group = module.is_expert_group(layout.zero.groups);
+    // Gathered and freed tensor by tensor, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP).
+    let is_sharded = matches!(zero_stage(plan, expert_group), ZeroStage::Parameters);
+    Entry {
+        module,
+        element: Element::float(layout.precision.weights),
+        count,
+        shards: if is_sharded { plan.replicas(expert_group) } else { 1 },
+        expert_group,
+        source: "checkpoint",
+        ..Entry::NONE
+    }
 }
 
-const fn attention(list: &mut Inventory, plan: &Plan, sizes: &Sizes, all: Lister) {
-    let (w, norm) = (all.of(Module::Attention), all.of(Module::Norm));
+/// Attention with the two norms of its layer.
+const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry, norm: &Entry) {
+    let (hidden, heads) = (sizes.hidden, sizes.heads);
+    list.push(norm, "input_layernorm.weight", [hidden, ONE, ONE, ONE]);
+    list.push(norm, "post_attention_layernorm.weight", [hidden, ONE, ONE, ONE]);
     match plan.spec().architecture.attention {
         Attention::Mla(mla) => {
             let rope_heads = match plan.spec().layout.placement.query_rope {
-                Split::Split => sizes.heads,
+                Split::Split => heads,
                 Split::Replicated => sizes.heads_whole,
             };
             let (name, width) = if mla.q_rank == 0 {
-                ("self_attn.q_proj.weight", sizes.hidden)
+                ("self_attn.q_proj.weight", hidden)
             } else {
-                w.push(list, "self_attn.q_a_proj.weight", "", [sizes.q_rank, sizes.hidden, ONE, ONE]);
-                norm.push(list, "self_attn.q_a_layernorm.weight", "", [sizes.q_rank, ONE, ONE, ONE]);
+                list.push(w, "self_attn.q_a_proj.weight", [sizes.q_rank, hidden, ONE, ONE]);
+                list.push(norm, "self_attn.q_a_layernorm.weight", [sizes.q_rank, ONE, ONE, ONE]);
                 ("self_attn.q_b_proj.weight", sizes.q_rank)
             };
-            w.push(list, name, "nope", [sizes.heads, sizes.nope, width, ONE]);
-            w.push(list, name, "rope", [rope_heads, sizes.rope, width, ONE]);
-            w.push(list, "self_attn.kv_a_proj_with_mqa.weight", "latent", [sizes.kv_rank, sizes.hidden, ONE, ONE]);
-            w.push(list, "self_attn.kv_a_proj_with_mqa.weight", "rope", [sizes.rope, sizes.hidden, ONE, ONE]);
-            norm.push(list, "self_attn.kv_a_layernorm.weight", "", [sizes.kv_rank, ONE, ONE, ONE]);
-            w.push(list, "self_attn.kv_b_proj.weight", "key", [sizes.heads, sizes.nope, sizes.kv_rank, ONE]);
-            w.push(list, "self_attn.kv_b_proj.weight", "value", [sizes.heads, sizes.value, sizes.kv_rank, ONE]);
-            w.push(list, "self_attn.o_proj.weight", "", [sizes.hidden, sizes.heads, sizes.value, ONE]);
+            list.push_part(w, name, "nope", [heads, sizes.nope, width, ONE]);
+            list.push_part(w, name, "rope", [rope_heads, sizes.rope, width, ONE]);
+            let name = "self_attn.kv_a_proj_with_mqa.weight";
+            list.push_part(w, name, "latent", [sizes.kv_rank, hidden, ONE, ONE]);
+            list.push_part(w, name, "rope", [sizes.rope, hidden, ONE, ONE]);
+            list.push(norm, "self_attn.kv_a_layernorm.weight", [sizes.kv_rank, ONE, ONE, ONE]);
+            let name = "self_attn.kv_b_proj.weight";
+            list.push_part(w, name, "key", [heads, sizes.nope, sizes.kv_rank, ONE]);
+            list.push_part(w, name, "value", [heads, sizes.value, sizes.kv_rank, ONE]);
+            list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.value, ONE]);
         }
         Attention::Gqa(_) => {
-            w.push(list, "self_attn.q_proj.weight", "", [sizes.heads, sizes.head_dim, sizes.hidden, ONE]);
-            w.push(list, "self_attn.k_proj.weight", "", [sizes.kv_heads, sizes.head_dim, sizes.hidden, ONE]);
-            w.push(list, "self_attn.v_proj.weight", "", [sizes.kv_heads, sizes.head_dim, sizes.hidden, ONE]);
-            w.push(list, "self_attn.o_proj.weight", "", [sizes.hidden, sizes.heads, sizes.head_dim, ONE]);
+            list.push(w, "self_attn.q_proj.weight", [heads, sizes.head_dim, hidden, ONE]);
+            list.push(w, "self_attn.k_proj.weight", [sizes.kv_heads, sizes.head_dim, hidden, ONE]);
+            list.push(w, "self_attn.v_proj.weight", [sizes.kv_heads, sizes.head_dim, hidden, ONE]);
+            list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.head_dim, ONE]);
         }
     }
 }
 
-const fn dense_ffn(list: &mut Inventory, sizes: &Sizes, all: Lister) {
-    let w = all.of(Module::DenseFfn);
-    w.push(list, "mlp.gate_proj.weight", "", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
-    w.push(list, "mlp.up_proj.weight", "", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
-    w.push(list, "mlp.down_proj.weight", "", [sizes.hidden, sizes.dense_ffn, ONE, ONE]);
+const fn dense_ffn(list: &mut Sink<'_>, sizes: &Sizes, w: &Entry) {
+    list.push(w, "mlp.gate_proj.weight", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
+    list.push(w, "mlp.up_proj.weight", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
+    list.push(w, "mlp.down_proj.weight", [sizes.hidden, sizes.dense_ffn, ONE, ONE]);
 }
 
-const fn experts(list: &mut Inventory, plan: &Plan, sizes: &Sizes, all: Lister) {
-    let w = all.of(Module::Router);
-    w.push(list, "mlp.gate.weight", "", [sizes.experts, sizes.hidden, ONE, ONE]);
-    let w = all.of(Module::RoutedExperts);
+const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry, routed: &Entry, shared: &Entry) {
     let (experts, ffn, hidden) = (sizes.local_experts, sizes.expert_ffn, sizes.hidden);
-    w.push(list, "mlp.experts.gate_proj.weight", "", [experts, ffn, hidden, ONE]);
-    w.push(list, "mlp.experts.up_proj.weight", "", [experts, ffn, hidden, ONE]);
-    w.push(list, "mlp.experts.down_proj.weight", "", [experts, hidden, ffn, ONE]);
+    list.push(router, "mlp.gate.weight", [sizes.experts, hidden, ONE, ONE]);
+    list.push(routed, "mlp.experts.gate_proj.weight", [experts, ffn, hidden, ONE]);
+    list.push(routed, "mlp.experts.up_proj.weight", [experts, ffn, hidden, ONE]);
+    list.push(routed, "mlp.experts.down_proj.weight", [experts, hidden, ffn, ONE]);
     if plan.spec().architecture.experts.shared > 0 {
-        let w = all.of(Module::SharedExperts);
-        w.push(list, "mlp.shared_experts.gate_proj.weight", "", [sizes.shared_ffn, hidden, ONE, ONE]);
-        w.push(list, "mlp.shared_experts.up_proj.weight", "", [sizes.shared_ffn, hidden, ONE, ONE]);
-        w.push(list, "mlp.shared_experts.down_proj.weight", "", [hidden, sizes.shared_ffn, ONE, ONE]);
+        let ffn = sizes.shared_ffn;
+        list.push(shared, "mlp.shared_experts.gate_proj.weight", [ffn, hidden, ONE, ONE]);
+        list.push(shared, "mlp.shared_experts.up_proj.weight", [ffn, hidden, ONE, ONE]);
+        list.push(shared, "mlp.shared_experts.down_proj.weight", [hidden, ffn, ONE, ONE]);
     }
 }
 
-/// Gradients and optimizer state of the weights listed so far, flat for each ZeRO group, and under ZeRO-3 the
-/// weights' own shards. A group's flat buffer is padded to a whole number of elements a replica.
-pub(crate) const fn list_states(list: &mut Inventory, plan: &Plan) {
-    let layout = &plan.spec().layout;
-    let mut parameters = [0_u64; 2];
-    let mut i = 0;
-    while i < list.len() {
-        let expert = list.get(i).module.is_expert_group(layout.zero.groups);
-        let entry = list.get_mut(i);
-        let local = entry.local_elements().saturating_mul(entry.count);
-        parameters[expert as usize] = parameters[expert as usize].saturating_add(local);
-        if zero_stage(plan, expert) as u8 >= ZeroStage::Parameters as u8 {
-            // Gathered and freed tensor by tensor, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP).
-            entry.shards = plan.replicas(expert);
-        }
+/// A flat buffer of gradients or optimizer state.
+#[derive(Clone, Copy)]
+struct State {
+    role: Role,
+    expert_group: bool,
+    flat: Dim,
+    element: Element,
+}
+
+/// Gradients and optimizer state of the weights in a sum, flat for each ZeRO group.
+const fn states(tally: &Tally, plan: &Plan) -> [State; 8] {
+    let precision = &plan.spec().layout.precision;
+    let gradient = Element::float(precision.gradients);
+    let (master, moment) = (Element::float(precision.master), Element::float(precision.moments));
+    let none = State { role: Role::Gradient, expert_group: false, flat: ONE, element: gradient };
+    let mut states = [none; 8];
+    let (mut group, mut i) = (0, 0);
+    while group < 2 {
+        let expert_group = group == 1;
+        let whole = flat(tally, plan, expert_group, ZeroStage::Gradients);
+        let shard = flat(tally, plan, expert_group, ZeroStage::Optimizer);
+        states[i] = State { expert_group, flat: whole, ..none };
+        states[i + 1] = State { role: Role::MasterWeight, expert_group, flat: shard, element: master };
+        states[i + 2] = State { role: Role::FirstMoment, expert_group, flat: shard, element: moment };
+        states[i + 3] = State { role: Role::SecondMoment, expert_group, flat: shard, element: moment };
+        group += 1;
+        i += 4;
+    }
+    states
+}
+
+/// Lists the gradients and optimizer state of the weights listed before.
+pub(crate) const fn list_states(list: &mut Sink<'_>, plan: &Plan) {
+    let (states, mut i) = (states(&list.tally, plan), 0);
+    while i < states.len() {
+        let state = states[i];
+        let common = Entry { role: state.role, element: state.element, ..state_entry(state.flat, state.expert_group) };
+        list.push(&common, state.role.name(), [state.flat, ONE, ONE, ONE]);
         i += 1;
     }
-    let precision = layout.precision;
-    states(list, plan, parameters, Role::Gradient, precision.gradients, ZeroStage::Gradients);
-    states(list, plan, parameters, Role::MasterWeight, precision.master, ZeroStage::Optimizer);
-    states(list, plan, parameters, Role::FirstMoment, precision.moments, ZeroStage::Optimizer);
-    states(list, plan, parameters, Role::SecondMoment, precision.moments, ZeroStage::Optimizer);
+}
+
+/// Adds gradients and optimizer state to the sums of weights.
+pub(crate) const fn add_states(tally: &mut Tally, plan: &Plan) {
+    let (states, mut i) = (states(tally, plan), 0);
+    while i < states.len() {
+        let state = &states[i];
+        tally.always[state.role as usize] += state.flat.local as u128 * state.element.bytes as u128;
+        i += 1;
+    }
 }
 
 const fn zero_stage(plan: &Plan, expert: bool) -> ZeroStage {
-    let zero = plan.spec().layout.zero;
+    let zero = &plan.spec().layout.zero;
     if expert { zero.expert } else { zero.dense }
 }
 
-/// One role's flat buffers, sharded from ZeRO stage `from` on.
-const fn states(list: &mut Inventory, plan: &Plan, parameters: [u64; 2], role: Role, dtype: Dtype, from: ZeroStage) {
-    let mut group = 0;
-    while group < 2 {
-        let expert = group == 1;
-        let shards = if zero_stage(plan, expert) as u8 >= from as u8 { plan.replicas(expert) } else { 1 };
-        let padded = parameters[group].div_ceil(shards).saturating_mul(shards);
-        let (module, symbol) = if expert { (Module::ExpertState, "P_expert") } else { (Module::DenseState, "P_dense") };
-        let flat = Dim::whole(symbol, padded).split(Over::Zero, shards);
-        list.push(Entry {
-            name: role.name(),
-            part: if expert { "expert group" } else { "dense group" },
-            module,
-            role,
-            shape: [flat, ONE, ONE, ONE],
-            element: Element::Float(dtype),
-            count: (parameters[group] > 0) as u64,
-            shards: 1,
-            lifetime: Lifetime::Always,
-            source: "ZeRO, arXiv:1910.02054",
-        });
-        group += 1;
+/// The parameters of one ZeRO group as one flat buffer, sharded from ZeRO stage `from` on; padded to a whole number of
+/// elements a replica.
+pub(crate) const fn flat(tally: &Tally, plan: &Plan, expert: bool, from: ZeroStage) -> Dim {
+    let parameters = cut(tally.grouped[expert as usize]);
+    let symbol = if expert { "P_expert" } else { "P_dense" };
+    if (zero_stage(plan, expert) as u8) < from as u8 {
+        return Dim::whole(symbol, parameters);
+    }
+    let shards = plan.replicas(expert);
+    Dim::whole(symbol, mul(parameters.div_ceil(shards), shards)).split(Over::Zero, shards)
+}
+
+/// What a flat buffer of one ZeRO group shares with others; nothing is listed of a group without parameters.
+pub(crate) const fn state_entry(flat: Dim, expert_group: bool) -> Entry {
+    Entry {
+        part: if expert_group { "expert group" } else { "dense group" },
+        module: if expert_group { Module::ExpertState } else { Module::DenseState },
+        count: (flat.global > 0) as u64,
+        expert_group,
+        source: "ZeRO, arXiv:1910.02054",
+        ..Entry::NONE
     }
 }

@@ -85,7 +85,7 @@ fn t() {
         ("skew", |s| s.set(Key::RoutingSkew, 9000)),
     ];
     fn law_least(k: Key) -> bool {
-        moe_model_core::law::least(k).is_some()
+        Spec::least(k).is_some()
     }
     for (n, f) in cases {
         let mut t = s;

@@ -80,13 +80,8 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
             return None;
         }
     };
-    let mut declaration = Declaration {
-        attrs: head.attrs,
-        vis: head.vis,
-        name: head.name,
-        entries: Vec::new(),
-        layouts: Vec::new(),
-    };
+    let mut declaration =
+        Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries: Vec::new(), layouts: Vec::new() };
     for chunk in chunks(head.rest, report) {
         match layout_item(&chunk, report) {
             Some(item) => declaration.layouts.extend(item),

@@ -3,9 +3,9 @@
 
 use crate::lower::{Model, NamedLayout};
 use crate::report::Report;
-use moe_model_core::law::{LAWS, Law, Rule, Severity, When};
 use moe_model_core::Key;
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, Severity, When};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::HashSet;
 
@@ -27,8 +27,10 @@ fn items(model: &Model, valid: bool) -> TokenStream {
     let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
     let constants = layouts.iter().map(|layout| layout_constants(name, layout, valid));
     let entries = layouts.iter().map(|layout| {
-        let (text, constant) = (layout.name.to_string(), &layout.constant);
-        quote!((#text, Self::#constant))
+        let text = layout.name.to_string();
+        let spec = spec_name(layout);
+        let spec = if valid { quote!(Self::#spec) } else { quote!(*::moe_model::Plan::HUSK.spec()) };
+        quote!((#text, #spec))
     });
     let text = name.to_string();
     quote! {
@@ -47,7 +49,7 @@ fn items(model: &Model, valid: bool) -> TokenStream {
         impl ::moe_model::Model for #name {
             const NAME: &'static ::core::primitive::str = #text;
             const ARCHITECTURE: ::moe_model::spec::Architecture = <#name>::ARCHITECTURE;
-            const LAYOUTS: &'static [(&'static ::core::primitive::str, ::moe_model::Plan)] = &[#(#entries),*];
+            const LAYOUTS: &'static [(&'static ::core::primitive::str, ::moe_model::spec::Spec)] = &[#(#entries),*];
         }
     }
 }
@@ -78,33 +80,69 @@ fn spec_name(layout: &NamedLayout) -> Ident {
     format_ident!("__SPEC_{}", layout.constant, span = Span::call_site())
 }
 
-/// The laws that only the compiler can judge: one constant each, so that all breaches are reported, each with two
-/// places, since rustc shows the call and the body that failed.
+/// The laws that only the compiler can judge: one constant for those that share two places, since rustc shows two, the
+/// call and the body that failed. Constants fail one by one, so all breaches are reported.
 fn deferred_laws(model: &Model) -> TokenStream {
     let mut constants = TokenStream::new();
     // Layouts built on one another share tokens; a law on the same tokens is judged once.
     let mut judged = HashSet::new();
     for layout in &model.layouts {
         let part = &layout.part;
-        let (name, spec) = (&model.name, spec_name(layout));
-        let spec = quote!(&<#name>::#spec);
-        for key in Key::ALL.iter().filter(|key| part.unknown.has(**key)) {
-            let place = part.places.at(*key);
-            if judged.insert(format!("range {} {:?}", key.path(), start(&place))) {
-                let variant = Ident::new(&format!("{key:?}"), Span::call_site());
-                let call = quote!(::moe_model::__private::enforce_range(::moe_model::Key::#variant, #spec));
-                constants.extend(constant(&place, &place, "this_number_is_in_range", &call));
-            }
-        }
+        let mut groups: Vec<Group> = Vec::new();
+        let mut budgets = TokenStream::new();
+        let mut waiting = 0_u64;
         for (index, law) in LAWS.iter().enumerate().filter(|(_, law)| waits(law, layout)) {
             let (at, with) = blamed(law, layout);
-            if judged.insert(format!("{} {:?} {:?}", law.id, start(&at), start(&with))) {
-                let call = quote!(::moe_model::__private::enforce(#index, #spec));
-                constants.extend(constant(&at, &with, &law.id.replace('-', "_"), &call));
+            if !judged.insert((law.id, start(&part.places.at(at)), start(&part.places.at(with)))) {
+                continue;
             }
+            if index + BUDGET_LAWS >= LAWS.len() {
+                let place = part.places.at(at);
+                budgets.extend(constant(&place, &place, law.id, &quote!(enforce_budget(#index, B, S))));
+                continue;
+            }
+            waiting |= 1 << index;
+            match groups.iter_mut().find(|group| group.at == at && group.with == with) {
+                Some(group) => group.laws |= 1 << index,
+                None => groups.push(Group { at, with, name: law.id, laws: 1 << index }),
+            }
+        }
+        // Each number that only the compiler knows is judged for its range, with its laws or alone.
+        for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key)) {
+            let is_new = judged.insert(("number-range", start(&part.places.at(key)), None));
+            if is_new && groups.iter().all(|group| group.at != key) {
+                groups.push(Group { at: key, with: key, name: "number-range", laws: 0 });
+            }
+        }
+        let groups = groups.iter().map(|Group { at, with, name, laws }| {
+            let key = Ident::new(&format!("{at:?}"), Span::call_site());
+            constant(&part.places.at(*at), &part.places.at(*with), name, &quote!(enforce(Key::#key, #laws, B, S)))
+        });
+        let enforced: TokenStream = groups.collect();
+        if !enforced.is_empty() || !budgets.is_empty() {
+            let (name, spec) = (&model.name, spec_name(layout));
+            // Short names: nothing of the user's stands in here.
+            constants.extend(quote! {
+                const _: () = {
+                    use ::moe_model::__private::*;
+                    const S: &Spec = &<#name>::#spec;
+                    const B: LawSet = LawSet::of(#waiting).broken(S);
+                    #enforced
+                    #budgets
+                };
+            });
         }
     }
     constants
+}
+
+/// Laws that share two places.
+struct Group {
+    at: Key,
+    with: Key,
+    /// The first of them.
+    name: &'static str,
+    laws: u64,
 }
 
 /// Whether the compiler must judge a law for a layout.
@@ -115,20 +153,20 @@ fn waits(law: &Law, layout: &NamedLayout) -> bool {
         When::Given(key) => part.places.has(key),
         _ => true,
     };
-    // An amount that does not fit in 64 bits does not fit on a device either.
-    let needless = matches!(law.rule, Rule::Fits64Bits) && part.places.has(Key::Device);
+    // What does not fit in 64 bits does not fit on a device either; without one the plan says so where it is used.
+    let needless = matches!(law.rule, Rule::Fits64Bits);
     law.severity == Severity::Error && given && !needless && law.keys().meets(part.unknown)
 }
 
-/// The two places of a law, among the keys it may blame: the first that only the compiler knows, and the last
+/// The two keys whose places a law has: the first that it may blame and that only the compiler knows, and the last
 /// other one that is written.
-fn blamed(law: &Law, layout: &NamedLayout) -> (TokenStream, TokenStream) {
-    let places = &layout.part.places;
-    let written = || law.at.iter().copied().filter(|key| places.has(*key));
+fn blamed(law: &Law, layout: &NamedLayout) -> (Key, Key) {
+    let part = &layout.part;
+    let written = || law.at.iter().copied().filter(|key| part.places.has(*key));
     let first = law.at.first().copied().unwrap_or(Key::Mesh);
-    let at = written().find(|key| layout.part.unknown.has(*key)).or_else(|| written().next()).unwrap_or(first);
+    let at = written().find(|key| part.unknown.has(*key)).or_else(|| written().next()).unwrap_or(first);
     let with = written().filter(|key| *key != at).last().unwrap_or(at);
-    (places.at(at), places.at(with))
+    (at, with)
 }
 
 /// `const _: () = { const fn name() { call } name() };`, where the call is underlined as one place and the body as
@@ -136,9 +174,9 @@ fn blamed(law: &Law, layout: &NamedLayout) -> (TokenStream, TokenStream) {
 fn constant(at: &TokenStream, with: &TokenStream, name: &str, call: &TokenStream) -> TokenStream {
     let (first, last) = ends(at);
     let (with_first, with_last) = ends(with);
-    let at_name = Ident::new(name, first);
-    let name = Ident::new(name, with_first);
-    let mut parens = Group::new(Delimiter::Parenthesis, TokenStream::new());
+    let name = name.replace('-', "_");
+    let (at_name, name) = (Ident::new(&name, first), Ident::new(&name, with_first));
+    let mut parens = proc_macro2::Group::new(Delimiter::Parenthesis, TokenStream::new());
     parens.set_span(last);
     let parens = TokenTree::Group(parens);
     let call = respanned(call, with_first, with_last);

@@ -36,12 +36,7 @@ pub(crate) fn judge(model: &Model, report: &mut Report) {
     }
 }
 
-fn judge_part<'m>(
-    part: &Part,
-    unknown: KeySet,
-    layout: Option<&'m NamedLayout>,
-    findings: &mut Vec<Finding<'m>>,
-) {
+fn judge_part<'m>(part: &Part, unknown: KeySet, layout: Option<&'m NamedLayout>, findings: &mut Vec<Finding<'m>>) {
     let violations = judge_known(&part.spec, unknown);
     for violation in violations.iter() {
         let text = violation.text(&part.spec).to_string();

@@ -8,8 +8,6 @@ mod lower;
 mod nearest;
 mod report;
 
-
-
 use proc_macro2::TokenStream;
 
 /// Declares a model and its layouts. See the crate `moe-model` for the documentation.

@@ -109,12 +109,7 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
 }
 
 /// What a layout takes over from the one it is built on: the keys that it does not give itself.
-fn inherited(
-    base: &Ident,
-    known: &[(Ident, Vec<Entry>)],
-    own: &[Entry],
-    report: &mut Report,
-) -> Option<Vec<Entry>> {
+fn inherited(base: &Ident, known: &[(Ident, Vec<Entry>)], own: &[Entry], report: &mut Report) -> Option<Vec<Entry>> {
     let Some((_, entries)) = known.iter().find(|(name, _)| name == base) else {
         let names: Vec<String> = known.iter().map(|(name, _)| name.to_string()).collect();
         let help = match nearest(&base.to_string(), names.iter().map(String::as_str)) {
@@ -217,8 +212,7 @@ impl Lowering<'_> {
     }
 
     fn missing(&mut self, fields: &'static [Field], owner: &Owner, given: &[&Ident]) {
-        let missing =
-            fields.iter().filter(|field| field.required && given.iter().all(|key| *key != field.key.name()));
+        let missing = fields.iter().filter(|field| field.required && given.iter().all(|key| *key != field.key.name()));
         let names: Vec<&str> = missing.map(|field| field.key.name()).collect();
         if !names.is_empty() {
             self.report.error(&owner.place, format!("{} lacks {}", owner.words, listed(names)));
@@ -232,12 +226,8 @@ impl Lowering<'_> {
             (spec::Value::Choice { words, kinds }, Value::Kind { word, body }) => {
                 self.kind(field.key, key, word, body, words, kinds)
             }
-            (spec::Value::Choice { words, kinds }, Value::Tokens(tokens)) => {
-                self.word(field.key, tokens, words, kinds)
-            }
-            (scalar, Value::Kind { word, body }) => {
-                self.scalar(field.key, scalar, &quote!(#word #body))
-            }
+            (spec::Value::Choice { words, kinds }, Value::Tokens(tokens)) => self.word(field.key, tokens, words, kinds),
+            (scalar, Value::Kind { word, body }) => self.scalar(field.key, scalar, &quote!(#word #body)),
             (scalar, Value::Tokens(tokens)) => self.scalar(field.key, scalar, tokens),
         }
     }

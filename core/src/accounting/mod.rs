@@ -4,88 +4,76 @@
 mod paper;
 mod worked_example;
 
-use crate::inventory::{Block, Element, Entry, Inventory, Lifetime, Module, Phase, Role};
+use crate::inventory::{Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Dtype, Recompute};
-use crate::stages::Stage;
+use crate::spec::{Accounting, Recompute};
 
-/// Lists the activations, transients and buffers of one stage.
-pub(crate) const fn list(list: &mut Inventory, plan: &Plan, stage: Stage) {
+/// Lists the activations of so many parts of a model, and the transients and buffers of their forward and backward.
+pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
     match plan.spec().layout.accounting {
-        Accounting::Paper(paper) => paper::list(list, plan, stage, paper),
-        Accounting::WorkedExample(example) => worked_example::list(list, plan, stage, example),
+        Accounting::Paper(paper) => paper::list(list, plan, sizes, counts, paper),
+        Accounting::WorkedExample(example) => worked_example::list(list, plan, sizes, counts, example),
     }
 }
 
-/// Where the tensors of a block go: how many blocks there are, and how long they live.
-#[derive(Clone, Copy)]
-struct Place {
-    count: u64,
-    lifetime: Lifetime,
-    role: Role,
-    activations: Dtype,
-    source: &'static str,
+/// Lists the transients of the optimizer step, behind the stage's weights.
+pub(crate) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
+    match plan.spec().layout.accounting {
+        // The paper counts none.
+        Accounting::Paper(_) => {}
+        Accounting::WorkedExample(_) => worked_example::list_update(list, plan),
+    }
 }
 
-impl Place {
-    /// Saved from a micro-batch's forward to its backward, in each of `count` blocks.
-    const fn saved(plan: &Plan, count: u64, source: &'static str) -> Self {
-        let activations = plan.spec().layout.precision.activations;
-        Self { count, lifetime: Lifetime::MicroBatch, role: Role::Activation, activations, source }
+/// What tensors share that are saved from a micro-batch's forward to its backward, in each of `count` blocks.
+const fn saved(plan: &Plan, count: u64, source: &'static str) -> Entry {
+    let element = Element::float(plan.spec().layout.precision.activations);
+    Entry { role: Role::Activation, lifetime: Lifetime::MicroBatch, element, count, source, ..Entry::NONE }
+}
+
+impl Entry {
+    /// The same in so many blocks.
+    const fn many(&self, count: u64) -> Self {
+        Self { count, ..*self }
     }
 
-    /// Alive in one block at a time, in one phase; nowhere if the stage has no such block.
-    const fn within(self, phase: Phase, block: Block) -> Self {
-        Self { count: (self.count > 0) as u64, lifetime: Lifetime::Within(phase, block), role: Role::Transient, ..self }
+    /// So many of one shape in each block.
+    const fn times(&self, times: u64) -> Self {
+        self.many(times * self.count)
     }
 
-    const fn element(&self) -> Element {
-        Element::Float(self.activations)
+    /// The same in another module.
+    const fn of(&self, module: Module) -> Self {
+        Self { module, ..*self }
     }
 
-    /// Appends a tensor of the block.
-    const fn push(&self, list: &mut Inventory, module: Module, name: &'static str, shape: [Dim; 4], element: Element) {
-        self.push_many(list, module, name, shape, element, 1);
+    /// The same in another format.
+    const fn stored_as(&self, element: Element) -> Self {
+        Self { element, ..*self }
     }
 
-    /// Appends `times` tensors of one shape.
-    const fn push_many(
-        &self,
-        list: &mut Inventory,
-        module: Module,
-        name: &'static str,
-        shape: [Dim; 4],
-        element: Element,
-        times: u64,
-    ) {
-        list.push(Entry {
-            name,
-            part: "",
-            module,
-            role: self.role,
-            shape,
-            element,
-            count: self.count.saturating_mul(times),
-            shards: 1,
-            lifetime: self.lifetime,
-            source: self.source,
-        });
+    /// Alive in one block at a time; nowhere if there is no such block.
+    const fn transient(&self, lifetime: Lifetime) -> Self {
+        Self { role: Role::Transient, lifetime, count: (self.count > 0) as u64, ..*self }
     }
 }
 
 /// What the ends of the pipeline keep, recomputed or not: token ids as 64-bit integers, the final norm's input and
 /// output, and vocabulary-parallel fp32 logits.
-const fn ends(list: &mut Inventory, sizes: &Sizes, stage: Stage, place: Place) {
-    let float = place.element();
-    let own = [sizes.batch, sizes.own_tokens, sizes.hidden, Dim::ONE];
-    let first = Place { count: stage.embedding as u64, ..place };
-    first.push(list, Module::Embedding, "token ids", [sizes.batch, sizes.context, Dim::ONE, Dim::ONE], Element::Int64);
-    let last = Place { count: stage.head as u64, ..place };
-    last.push(list, Module::Head, "final norm input", own, float);
-    last.push(list, Module::Head, "final norm output", own, float);
-    let logits = [sizes.batch, sizes.context, sizes.vocab, Dim::ONE];
-    last.push(list, Module::Head, "logits", logits, Element::Float(Dtype::Fp32));
+const fn ends(list: &mut Sink<'_>, sizes: &Sizes, counts: Counts, saved: &Entry) {
+    let (batch, context) = (sizes.batch, sizes.context);
+    if counts.first > 0 {
+        let ids = saved.of(Module::Embedding).stored_as(Element::INT64).many(counts.first);
+        list.push(&ids, "token ids", [batch, context, Dim::ONE, Dim::ONE]);
+    }
+    if counts.last > 0 {
+        let last = saved.of(Module::Head).many(counts.last);
+        let own = [batch, sizes.own_tokens, sizes.hidden, Dim::ONE];
+        list.push(&last, "final norm input", own);
+        list.push(&last, "final norm output", own);
+        list.push(&last.stored_as(Element::FP32), "logits", [batch, context, sizes.vocab, Dim::ONE]);
+    }
 }
 
 const fn is_recomputed(plan: &Plan) -> bool {

@@ -7,153 +7,150 @@
 //! the whole sequence), `placement.shared_experts: replicated`, `placement.query_rope: replicated`,
 //! `zero.groups: moe_block`.
 
-use super::{Place, ends, is_recomputed};
-use crate::inventory::{Block, Element, Inventory, Module, Phase};
+use super::{ends, is_recomputed, saved};
+use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Attention, Dtype, Kernel, Paper, Pool, Split};
-use crate::stages::Stage;
+use crate::spec::{Attention, Kernel, Paper, Pool, Split};
 
 const ONE: Dim = Dim::ONE;
 
-/// Lists what a stage saves: everything, or under full recomputation the inputs of its blocks and, for one block
+/// Lists what so many parts save: everything, or under full recomputation the inputs of blocks and, for one block
 /// at a time, everything again.
-pub(super) const fn list(list: &mut Inventory, plan: &Plan, stage: Stage, paper: Paper) {
-    let sizes = &plan.sizes();
-    let place = Place::saved(plan, stage.layers(), "arXiv:2502.07846, Table 10");
-    let dense = Place { count: stage.dense, ..place };
-    let moe = Place { count: stage.moe, ..place };
+pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, paper: Paper) {
+    let all = &saved(plan, counts.attention, "arXiv:2502.07846, Table 10");
+    let (dense, moe) = (&all.many(counts.dense), &all.many(counts.moe));
     if is_recomputed(plan) {
-        kept_inputs(list, sizes, dense, moe);
-        attention(list, plan, sizes, place.within(Phase::Backward, Block::Attention), paper);
-        dense_ffn(list, plan, sizes, dense.within(Phase::Backward, Block::Dense), paper);
-        experts(list, plan, sizes, moe.within(Phase::Backward, Block::Moe), paper);
+        kept_inputs(list, sizes, all, dense, moe);
+        attention(list, plan, sizes, &all.transient(Lifetime::InBackward(Block::Attention)), paper);
+        dense_ffn(list, plan, sizes, &dense.transient(Lifetime::InBackward(Block::Dense)), paper);
+        experts(list, plan, sizes, &moe.transient(Lifetime::InBackward(Block::Moe)), paper);
     } else {
-        attention(list, plan, sizes, place, paper);
+        attention(list, plan, sizes, all, paper);
         dense_ffn(list, plan, sizes, dense, paper);
         experts(list, plan, sizes, moe, paper);
     }
-    ends(list, sizes, stage, place);
+    ends(list, sizes, counts, all);
 }
 
 /// What full recomputation keeps: the input of each block, and the routing weights.
-pub(super) const fn kept_inputs(list: &mut Inventory, sizes: &Sizes, dense: Place, moe: Place) {
+pub(super) const fn kept_inputs(list: &mut Sink<'_>, sizes: &Sizes, all: &Entry, dense: &Entry, moe: &Entry) {
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    let all = Place { count: dense.count + moe.count, ..dense };
-    all.push(list, Module::Attention, "attention block input", own, all.element());
-    dense.push(list, Module::DenseFfn, "dense block input", own, all.element());
-    moe.push(list, Module::Router, "expert block input", own, all.element());
-    let weights = [sizes.batch, sizes.context, sizes.active, ONE];
-    moe.push(list, Module::Router, "routing weights", weights, all.element());
+    list.push(&all.of(Module::Attention), "attention block input", own);
+    list.push(&dense.of(Module::DenseFfn), "dense block input", own);
+    let router = &moe.of(Module::Router);
+    list.push(router, "expert block input", own);
+    list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);
 }
 
 /// What attention saves.
-pub(super) const fn attention(list: &mut Inventory, plan: &Plan, sizes: &Sizes, place: Place, paper: Paper) {
-    let (module, float) = (Module::Attention, place.element());
+pub(super) const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
+    if common.count == 0 {
+        return;
+    }
+    let kept = &common.of(Module::Attention);
+    let mask = &kept.stored_as(Element::MASK);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
     let (batch, context, heads) = (sizes.batch, sizes.context, sizes.heads);
-    place.push(list, module, "attention block input", own, float);
-    place.push(list, module, "attention norm output", own, float);
+    list.push(kept, "attention block input", own);
+    list.push(kept, "attention norm output", own);
     if paper.dropout.is_on() {
-        place.push(list, module, "attention output dropout mask", own, Element::Mask);
+        list.push(mask, "attention output dropout mask", own);
     }
     match plan.spec().architecture.attention {
         Attention::Mla(mla) => {
             if mla.q_rank > 0 {
-                place.push(list, module, "query latent", [batch, context, sizes.q_rank, ONE], float);
+                list.push(kept, "query latent", [batch, context, sizes.q_rank, ONE]);
             }
-            place.push(list, module, "key/value latent", [batch, context, sizes.kv_rank, ONE], float);
-            place.push(list, module, "query", [batch, context, heads, sizes.query_key], float);
+            list.push(kept, "key/value latent", [batch, context, sizes.kv_rank, ONE]);
+            list.push(kept, "query", [batch, context, heads, sizes.query_key]);
             // The shared rotary key is counted expanded to every head.
-            place.push(list, module, "key", [batch, context, heads, sizes.query_key], float);
-            place.push(list, module, "value", [batch, context, heads, sizes.value], float);
-            place.push(list, module, "attention output", [batch, context, heads, sizes.value], float);
+            list.push(kept, "key", [batch, context, heads, sizes.query_key]);
+            list.push(kept, "value", [batch, context, heads, sizes.value]);
+            list.push(kept, "attention output", [batch, context, heads, sizes.value]);
         }
         Attention::Gqa(_) => {
-            place.push(list, module, "query", [batch, context, heads, sizes.head_dim], float);
-            place.push(list, module, "key", [batch, context, sizes.kv_heads, sizes.head_dim], float);
-            place.push(list, module, "value", [batch, context, sizes.kv_heads, sizes.head_dim], float);
-            place.push(list, module, "attention output", [batch, context, heads, sizes.head_dim], float);
+            list.push(kept, "query", [batch, context, heads, sizes.head_dim]);
+            list.push(kept, "key", [batch, context, sizes.kv_heads, sizes.head_dim]);
+            list.push(kept, "value", [batch, context, sizes.kv_heads, sizes.head_dim]);
+            list.push(kept, "attention output", [batch, context, heads, sizes.head_dim]);
         }
     }
     match paper.kernel {
         Kernel::Eager => {
             let scores = [batch, heads, context, sizes.sequence];
-            place.push(list, module, "softmax output", scores, float);
+            list.push(kept, "softmax output", scores);
             if paper.dropout.is_on() {
-                place.push(list, module, "attention dropout mask", scores, Element::Mask);
-                place.push(list, module, "dropped-out probabilities", scores, float);
+                list.push(mask, "attention dropout mask", scores);
+                list.push(kept, "dropped-out probabilities", scores);
             }
         }
-        Kernel::Flash => {
-            let rows = [batch, heads, context, ONE];
-            place.push(list, module, "log-sum-exp", rows, Element::Float(Dtype::Fp32));
-        }
+        Kernel::Flash => list.push(&kept.stored_as(Element::FP32), "log-sum-exp", [batch, heads, context, ONE]),
     }
 }
 
 /// What a dense feed-forward network saves.
-pub(super) const fn dense_ffn(list: &mut Inventory, plan: &Plan, sizes: &Sizes, place: Place, paper: Paper) {
-    let float = place.element();
+pub(super) const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
+    if common.count == 0 {
+        return;
+    }
+    let kept = &common.of(Module::DenseFfn);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    place.push(list, Module::DenseFfn, "dense block input", own, float);
-    place.push(list, Module::DenseFfn, "dense norm output", own, float);
+    list.push(kept, "dense block input", own);
+    list.push(kept, "dense norm output", own);
     let mlp = Mlp {
-        module: Module::DenseFfn,
         names: ["dense input", "dense dropout mask", "dense gate, up, activation, product"],
         split: plan.spec().layout.placement.dense_ffn,
         // A replicated network sees the gathered sequence, as the paper counts its shared expert.
         tokens: sizes.context,
         width: sizes.dense_ffn,
     };
-    mlp.list(list, sizes, place, paper);
+    mlp.list(list, sizes, kept, paper);
 }
 
 /// What router, routed and shared experts save.
-pub(super) const fn experts(list: &mut Inventory, plan: &Plan, sizes: &Sizes, place: Place, paper: Paper) {
-    let float = place.element();
+pub(super) const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
+    if common.count == 0 {
+        return;
+    }
+    let router = &common.of(Module::Router);
     let (batch, hidden) = (sizes.batch, sizes.hidden);
-    let own = [batch, sizes.own_tokens, hidden, ONE];
     let tokens = match paper.pool {
         Pool::Replica => sizes.context,
         Pool::Group => sizes.own_tokens,
     };
-    place.push(list, Module::Router, "expert block input", own, float);
-    place.push(list, Module::Router, "expert norm output", own, float);
+    list.push(router, "expert block input", [batch, sizes.own_tokens, hidden, ONE]);
+    list.push(router, "expert norm output", [batch, sizes.own_tokens, hidden, ONE]);
     // Four bytes a token and expert: two tensors, or one in fp32; the paper does not say which.
-    place.push_many(list, Module::Router, "router logits and scores", [batch, tokens, sizes.experts, ONE], float, 2);
-    place.push(list, Module::Router, "routing weights", [batch, tokens, sizes.active, ONE], float);
+    list.push(&router.times(2), "router logits and scores", [batch, tokens, sizes.experts, ONE]);
+    list.push(router, "routing weights", [batch, tokens, sizes.active, ONE]);
 
-    let module = Module::RoutedExperts;
+    let routed = &common.of(Module::RoutedExperts);
     let rows = Dim::whole("R", plan.routed_rows(paper.pool));
-    place.push(list, module, "routed input", [rows, hidden, ONE, ONE], float);
+    list.push(routed, "routed input", [rows, hidden, ONE, ONE]);
     if paper.dropout.is_on() {
-        place.push(list, module, "routed output dropout mask", [rows, hidden, ONE, ONE], Element::Mask);
+        list.push(&routed.stored_as(Element::MASK), "routed output dropout mask", [rows, hidden, ONE, ONE]);
     }
-    let inner = [rows, sizes.expert_ffn, ONE, ONE];
-    place.push_many(list, module, "routed gate, up, activation, product", inner, float, 4);
+    list.push(&routed.times(4), "routed gate, up, activation, product", [rows, sizes.expert_ffn, ONE, ONE]);
 
     if plan.spec().architecture.experts.shared > 0 {
         let split = plan.spec().layout.placement.shared_experts;
-        let tokens = match split {
-            Split::Split => sizes.context,
-            Split::Replicated => tokens,
-        };
         let mlp = Mlp {
-            module: Module::SharedExperts,
             names: ["shared input", "shared dropout mask", "shared gate, up, activation, product"],
             split,
-            tokens,
+            tokens: match split {
+                Split::Split => sizes.context,
+                Split::Replicated => tokens,
+            },
             width: sizes.shared_ffn,
         };
-        mlp.list(list, sizes, place, paper);
+        mlp.list(list, sizes, &common.of(Module::SharedExperts), paper);
     }
 }
 
 /// A gated feed-forward network that every token of the rank visits.
 #[derive(Clone, Copy)]
 struct Mlp {
-    module: Module,
     /// Of its gathered input, its dropout mask and its inner tensors.
     names: [&'static str; 3],
     split: Split,
@@ -162,22 +159,19 @@ struct Mlp {
 }
 
 impl Mlp {
-    const fn list(self, list: &mut Inventory, sizes: &Sizes, place: Place, paper: Paper) {
-        let float = place.element();
+    const fn list(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry, paper: Paper) {
+        let batch = sizes.batch;
         // Replicated, it keeps a gathered copy of its input; split, backward gathers the norm's output again.
         let tokens = match self.split {
             Split::Split => sizes.own_tokens,
             Split::Replicated => {
-                let input = [sizes.batch, self.tokens, sizes.hidden, ONE];
-                place.push(list, self.module, self.names[0], input, float);
+                list.push(kept, self.names[0], [batch, self.tokens, sizes.hidden, ONE]);
                 self.tokens
             }
         };
         if paper.dropout.is_on() {
-            let output = [sizes.batch, tokens, sizes.hidden, ONE];
-            place.push(list, self.module, self.names[1], output, Element::Mask);
+            list.push(&kept.stored_as(Element::MASK), self.names[1], [batch, tokens, sizes.hidden, ONE]);
         }
-        let inner = [sizes.batch, self.tokens, self.width, ONE];
-        place.push_many(list, self.module, self.names[2], inner, float, 4);
+        list.push(&kept.times(4), self.names[2], [batch, self.tokens, self.width, ONE]);
     }
 }

@@ -1,0 +1,181 @@
+//! Sums of an inventory: what budgets are made of. Sums of one layer of each kind make those of any stage, so that
+//! a pipeline of any length costs one listing of each kind.
+
+use crate::accounting;
+use crate::inventory::{Block, Counts, Entry, Lifetime, Phase, Role, Sink};
+use crate::plan::Plan;
+use crate::saturating::product;
+use crate::sizes::{Dim, Sizes};
+use crate::stages::Stage;
+use crate::weights;
+
+pub(crate) const ROLES: usize = Role::ALL.len();
+
+/// Bytes by lifetime, and by role where the lifetime does not say it. In 128 bits, where no sum of a model overflows, so
+/// that the compiler's const evaluation, whose calls are dear, adds and multiplies in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tally {
+    /// Parameters of router and experts, before ZeRO shares them out.
+    pub(crate) moe: u128,
+    /// All other parameters.
+    pub(crate) non_moe: u128,
+    /// Parameters by ZeRO group: dense, expert.
+    pub(crate) grouped: [u128; 2],
+    /// What stands from loading to the end, by role.
+    pub(crate) always: [u128; ROLES],
+    /// Activations of one micro-batch.
+    pub(crate) micro_batch: u128,
+    /// Communication buffers that stand throughout forward and backward.
+    pub(crate) buffers: u128,
+    /// Transients of blocks that take turns in forward.
+    pub(crate) forward: [u128; Block::COUNT],
+    /// Transients of blocks that take turns in backward.
+    pub(crate) backward: [u128; Block::COUNT],
+    /// Transients of the optimizer step.
+    pub(crate) update: u128,
+}
+
+/// At most `u64::MAX`, which a Plan refuses (law `fits-64-bits`).
+pub(crate) const fn cut(sum: u128) -> u64 {
+    if sum > u64::MAX as u128 { u64::MAX } else { sum as u64 }
+}
+
+const fn larger(a: u128, b: u128) -> u128 {
+    if a < b { b } else { a }
+}
+
+impl Tally {
+    pub(crate) const EMPTY: Self = Self {
+        moe: 0,
+        non_moe: 0,
+        grouped: [0; 2],
+        always: [0; ROLES],
+        micro_batch: 0,
+        buffers: 0,
+        forward: [0; Block::COUNT],
+        backward: [0; Block::COUNT],
+        update: 0,
+    };
+
+    /// Adds an entry of some shape. Its role follows from its lifetime, but for what always stands.
+    pub(crate) const fn add(&mut self, entry: &Entry, shape: &[Dim; 4]) {
+        let [a, b, c, d] = shape;
+        let elements = product(a.local, b.local, c.local, d.local);
+        let held = if entry.shards == 1 { elements } else { elements.div_ceil(entry.shards) };
+        let bytes = held as u128 * (entry.element.bytes * entry.count) as u128;
+        match entry.lifetime {
+            Lifetime::Always => self.always[entry.role as usize] += bytes,
+            Lifetime::MicroBatch => self.micro_batch += bytes,
+            Lifetime::ForwardAndBackward => self.buffers += bytes,
+            Lifetime::InForward(block) => self.forward[block as usize] += bytes,
+            Lifetime::InBackward(block) => self.backward[block as usize] += bytes,
+            Lifetime::OptimizerStep => self.update += bytes,
+        }
+        if let Role::Weight = entry.role {
+            let elements = elements as u128 * entry.count as u128;
+            self.grouped[entry.expert_group as usize] += elements;
+            if entry.module.is_moe() {
+                self.moe += elements;
+            } else {
+                self.non_moe += elements;
+            }
+        }
+    }
+
+    /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
+    /// times those of one; blocks take turns, and buffers serve all layers.
+    const fn add_many(&mut self, one: &Self, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let count = count as u128;
+        self.moe += one.moe * count;
+        self.non_moe += one.non_moe * count;
+        self.grouped[0] += one.grouped[0] * count;
+        self.grouped[1] += one.grouped[1] * count;
+        // Of what always stands, parts hold weights alone: the state of all of them is listed together.
+        self.always[Role::Weight as usize] += one.always[Role::Weight as usize] * count;
+        self.micro_batch += one.micro_batch * count;
+        self.buffers = larger(self.buffers, one.buffers);
+        let mut block = 0;
+        while block < Block::COUNT {
+            self.forward[block] = larger(self.forward[block], one.forward[block]);
+            self.backward[block] = larger(self.backward[block], one.backward[block]);
+            block += 1;
+        }
+    }
+
+    /// Weights, gradients and optimizer state.
+    pub(crate) const fn standing(&self) -> u128 {
+        let (mut sum, mut role) = (0, 0);
+        while role < ROLES {
+            sum += self.always[role];
+            role += 1;
+        }
+        sum
+    }
+
+    /// Transients at the peak of a phase: of the blocks that take turns only the largest counts.
+    pub(crate) const fn transients(&self, phase: Phase) -> u128 {
+        match phase {
+            Phase::BetweenSteps => 0,
+            Phase::Forward => larger(larger(self.forward[0], self.forward[1]), self.forward[2]),
+            Phase::Backward => larger(larger(self.backward[0], self.backward[1]), self.backward[2]),
+            Phase::OptimizerStep => self.update,
+        }
+    }
+
+    /// Everything at the peak of a phase, `standing` of it from the start.
+    pub(crate) const fn phase(&self, phase: Phase, standing: u128, in_flight: u64) -> u128 {
+        let sum = standing + self.transients(phase);
+        match phase {
+            Phase::Forward | Phase::Backward => sum + self.buffers + self.micro_batch * in_flight as u128,
+            Phase::BetweenSteps | Phase::OptimizerStep => sum,
+        }
+    }
+}
+
+/// The sums of one part of each kind of a model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Units {
+    first: Tally,
+    attention: Tally,
+    dense: Tally,
+    moe: Tally,
+    last: Tally,
+}
+
+impl Units {
+    pub(crate) const fn of(plan: &Plan) -> Self {
+        let (layers, sizes) = (plan.spec().architecture.layers, &plan.sizes());
+        Self {
+            first: unit(plan, sizes, Counts { first: 1, ..Counts::NONE }),
+            attention: unit(plan, sizes, Counts { attention: 1, ..Counts::NONE }),
+            dense: unit(plan, sizes, Counts { dense: (layers.dense > 0) as u64, ..Counts::NONE }),
+            moe: unit(plan, sizes, Counts { moe: (layers.moe > 0) as u64, ..Counts::NONE }),
+            last: unit(plan, sizes, Counts { last: 1, ..Counts::NONE }),
+        }
+    }
+
+    /// The sums of a stage: of its parts, and of the state of all its parameters.
+    pub(crate) const fn stage(&self, plan: &Plan, stage: Stage) -> Tally {
+        let (mut sum, counts) = (Tally::EMPTY, Counts::of(stage));
+        sum.add_many(&self.first, counts.first);
+        sum.add_many(&self.attention, counts.attention);
+        sum.add_many(&self.dense, counts.dense);
+        sum.add_many(&self.moe, counts.moe);
+        sum.add_many(&self.last, counts.last);
+        weights::add_states(&mut sum, plan);
+        let mut list = Sink::new(&mut []);
+        list.tally = sum;
+        accounting::list_update(&mut list, plan);
+        list.tally
+    }
+}
+
+const fn unit(plan: &Plan, sizes: &Sizes, counts: Counts) -> Tally {
+    let mut list = Sink::new(&mut []);
+    weights::list(&mut list, plan, sizes, counts);
+    accounting::list(&mut list, plan, sizes, counts);
+    list.tally
+}
