@@ -45,12 +45,12 @@ impl Budget {
         let standing = self.tally.always[role as usize];
         let runs = matches!(phase, Phase::Forward | Phase::Backward);
         let more = match role {
-            Role::Activation if runs => self.tally.micro_batch * self.in_flight as u128,
+            Role::Activation if runs => self.tally.stored(self.in_flight),
             Role::Communication if runs => self.tally.buffers,
             Role::Transient => self.tally.transients(phase),
             _ => 0,
         };
-        Bytes::new(cut(standing + more))
+        Bytes::new(cut(more.saturating_add(standing)))
     }
 
     /// Bytes of one role at the peak of the phase that holds most of it.
@@ -97,7 +97,7 @@ impl Budget {
     /// Activations of all micro-batches in flight.
     #[must_use]
     pub const fn stored_activations(&self) -> Bytes {
-        Bytes::new(cut(self.tally.micro_batch * self.in_flight as u128))
+        Bytes::new(cut(self.tally.stored(self.in_flight)))
     }
 
     /// The largest block that backward computes again; nothing without recomputation.

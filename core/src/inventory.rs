@@ -4,7 +4,7 @@
 use crate::accounting;
 use crate::bytes::Bytes;
 use crate::plan::Plan;
-use crate::saturating::product;
+use crate::saturating::mul;
 use crate::sizes::Dim;
 use crate::spec::{Dtype, ZeroGroups};
 use crate::stages::Stage;
@@ -153,8 +153,8 @@ pub enum Block {
 }
 
 impl Block {
-    /// How many there are.
-    pub const COUNT: usize = 3;
+    /// Every block.
+    pub const ALL: &'static [Self] = &[Self::Attention, Self::Dense, Self::Moe];
 }
 
 /// When a tensor lives.
@@ -244,14 +244,14 @@ impl Entry {
     #[must_use]
     pub const fn global_elements(&self) -> u64 {
         let [a, b, c, d] = self.shape;
-        product(a.global, b.global, c.global, d.global)
+        mul(mul(mul(d.global, c.global), b.global), a.global)
     }
 
     /// Elements of this rank's part of one such tensor, before ZeRO shares it out.
     #[must_use]
     pub const fn local_elements(&self) -> u64 {
         let [a, b, c, d] = &self.shape;
-        product(a.local, b.local, c.local, d.local)
+        mul(mul(mul(d.local, c.local), b.local), a.local)
     }
 
     /// Bytes on this rank, over all `count` of them; for one micro-batch where it lives for one.
@@ -259,7 +259,7 @@ impl Entry {
     pub const fn bytes(&self) -> Bytes {
         let local = self.local_elements();
         let held = if self.shards == 1 { local } else { local.div_ceil(self.shards) };
-        Bytes::new(product(held, self.element.bytes, self.count, 1))
+        Bytes::new(mul(mul(self.count, self.element.bytes), held))
     }
 
     /// Bytes on this rank in a phase, if its block runs.
@@ -331,22 +331,21 @@ impl Counts {
 pub(crate) struct Sink<'l> {
     entries: &'l mut [Entry],
     len: usize,
+    keeps: bool,
     pub(crate) tally: Tally,
 }
 
 impl<'l> Sink<'l> {
     /// With no room, only sums are kept.
     pub(crate) const fn new(entries: &'l mut [Entry]) -> Self {
-        Self { entries, len: 0, tally: Tally::EMPTY }
+        Self { keeps: !entries.is_empty(), entries, len: 0, tally: Tally::EMPTY }
     }
 
     /// Appends an entry of some name and shape; what it shares with others is in `common`.
     pub(crate) const fn push(&mut self, common: &Entry, name: &'static str, shape: [Dim; 4]) {
-        if common.count == 0 || common.element.bytes == 0 {
-            return;
-        }
         self.tally.add(common, &shape);
-        if self.entries.len() > 0 {
+        // What the rank has none of adds nothing to sums, and is left out of lists.
+        if self.keeps && common.count > 0 && common.element.bytes > 0 {
             self.entries[self.len] = Entry { name, shape, ..*common };
             self.len += 1;
         }

@@ -161,8 +161,8 @@ impl KeySet {
 /// What laws are judged on: a look-up costs the compiler's const evaluation an index, not calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    values: [u64; Key::ALL.len()],
-    present: KeySet,
+    pub(crate) values: [u64; Key::ALL.len()],
+    pub(crate) present: KeySet,
 }
 
 impl Numbers {

@@ -5,10 +5,10 @@
 //! A new key is one line in `key.rs` and one line here.
 
 pub use crate::device::Device;
-use crate::key::{Key, Numbers};
+use crate::key::{Key, KeySet, Numbers};
 
-/// The largest number a declaration may hold: products of two of them still fit in 64 bits.
-pub const NUMBER_MAX: u64 = 1 << 32;
+/// The largest number that a declaration may hold: the product of four of them, in bytes, still fits in 128 bits.
+pub const NUMBER_MAX: u64 = 1 << 31;
 
 /// One key of a group, as a reader of declarations sees it.
 #[derive(Debug)]
@@ -247,7 +247,8 @@ macro_rules! group {
             },)*];
 
             const fn read(&self, numbers: &mut Numbers) {
-                $(numbers.put(Key::$key, field_code!($kind, self.$field));)*
+                $(numbers.values[Key::$key as usize] = field_code!($kind, self.$field);)*
+                numbers.present = numbers.present.and(const { KeySet::EMPTY$(.with(Key::$key))* });
             }
 
             const fn least(key: Key) -> Option<u64> {

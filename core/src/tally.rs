@@ -2,9 +2,8 @@
 //! a pipeline of any length costs one listing of each kind.
 
 use crate::accounting;
-use crate::inventory::{Block, Counts, Entry, Lifetime, Phase, Role, Sink};
+use crate::inventory::{Counts, Entry, Lifetime, Phase, Role, Sink};
 use crate::plan::Plan;
-use crate::saturating::product;
 use crate::sizes::{Dim, Sizes};
 use crate::stages::Stage;
 use crate::weights;
@@ -27,10 +26,10 @@ pub(crate) struct Tally {
     pub(crate) micro_batch: u128,
     /// Communication buffers that stand throughout forward and backward.
     pub(crate) buffers: u128,
-    /// Transients of blocks that take turns in forward.
-    pub(crate) forward: [u128; Block::COUNT],
-    /// Transients of blocks that take turns in backward.
-    pub(crate) backward: [u128; Block::COUNT],
+    /// Transients of forward: of one block, or of the largest of those that take turns.
+    pub(crate) forward: u128,
+    /// Transients of backward, likewise.
+    pub(crate) backward: u128,
     /// Transients of the optimizer step.
     pub(crate) update: u128,
 }
@@ -52,27 +51,29 @@ impl Tally {
         always: [0; ROLES],
         micro_batch: 0,
         buffers: 0,
-        forward: [0; Block::COUNT],
-        backward: [0; Block::COUNT],
+        forward: 0,
+        backward: 0,
         update: 0,
     };
 
     /// Adds an entry of some shape. Its role follows from its lifetime, but for what always stands.
     pub(crate) const fn add(&mut self, entry: &Entry, shape: &[Dim; 4]) {
         let [a, b, c, d] = shape;
-        let elements = product(a.local, b.local, c.local, d.local);
-        let held = if entry.shards == 1 { elements } else { elements.div_ceil(entry.shards) };
-        let bytes = held as u128 * (entry.element.bytes * entry.count) as u128;
+        // Four numbers of a declaration, or fewer and a sum or product of two: see `NUMBER_MAX`.
+        let elements = a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128;
+        let held = if entry.shards == 1 { elements } else { elements.div_ceil(entry.shards as u128) };
+        let held = if held > u64::MAX as u128 { u64::MAX as u128 } else { held };
+        let bytes = held * (entry.element.bytes * entry.count) as u128;
         match entry.lifetime {
             Lifetime::Always => self.always[entry.role as usize] += bytes,
             Lifetime::MicroBatch => self.micro_batch += bytes,
             Lifetime::ForwardAndBackward => self.buffers += bytes,
-            Lifetime::InForward(block) => self.forward[block as usize] += bytes,
-            Lifetime::InBackward(block) => self.backward[block as usize] += bytes,
+            Lifetime::InForward(_) => self.forward += bytes,
+            Lifetime::InBackward(_) => self.backward += bytes,
             Lifetime::OptimizerStep => self.update += bytes,
         }
         if let Role::Weight = entry.role {
-            let elements = elements as u128 * entry.count as u128;
+            let elements = elements * entry.count as u128;
             self.grouped[entry.expert_group as usize] += elements;
             if entry.module.is_moe() {
                 self.moe += elements;
@@ -83,7 +84,7 @@ impl Tally {
     }
 
     /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
-    /// times those of one; blocks take turns, and buffers serve all layers.
+    /// times those of one; buffers serve all layers, and the parts, a block each, take turns.
     const fn add_many(&mut self, one: &Self, count: u64) {
         if count == 0 {
             return;
@@ -97,12 +98,8 @@ impl Tally {
         self.always[Role::Weight as usize] += one.always[Role::Weight as usize] * count;
         self.micro_batch += one.micro_batch * count;
         self.buffers = larger(self.buffers, one.buffers);
-        let mut block = 0;
-        while block < Block::COUNT {
-            self.forward[block] = larger(self.forward[block], one.forward[block]);
-            self.backward[block] = larger(self.backward[block], one.backward[block]);
-            block += 1;
-        }
+        self.forward = larger(self.forward, one.forward);
+        self.backward = larger(self.backward, one.backward);
     }
 
     /// Weights, gradients and optimizer state.
@@ -115,21 +112,26 @@ impl Tally {
         sum
     }
 
-    /// Transients at the peak of a phase: of the blocks that take turns only the largest counts.
+    /// Transients at the peak of a phase.
     pub(crate) const fn transients(&self, phase: Phase) -> u128 {
         match phase {
             Phase::BetweenSteps => 0,
-            Phase::Forward => larger(larger(self.forward[0], self.forward[1]), self.forward[2]),
-            Phase::Backward => larger(larger(self.backward[0], self.backward[1]), self.backward[2]),
+            Phase::Forward => self.forward,
+            Phase::Backward => self.backward,
             Phase::OptimizerStep => self.update,
         }
+    }
+
+    /// Activations of so many micro-batches.
+    pub(crate) const fn stored(&self, in_flight: u64) -> u128 {
+        self.micro_batch.saturating_mul(in_flight as u128)
     }
 
     /// Everything at the peak of a phase, `standing` of it from the start.
     pub(crate) const fn phase(&self, phase: Phase, standing: u128, in_flight: u64) -> u128 {
         let sum = standing + self.transients(phase);
         match phase {
-            Phase::Forward | Phase::Backward => sum + self.buffers + self.micro_batch * in_flight as u128,
+            Phase::Forward | Phase::Backward => (sum + self.buffers).saturating_add(self.stored(in_flight)),
             Phase::BetweenSteps | Phase::OptimizerStep => sum,
         }
     }

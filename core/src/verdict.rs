@@ -198,15 +198,21 @@ impl LawSet {
 }
 
 /// Panics with the text of those of some laws that the Spec breaks, or with that of a number out of range: how the
-/// compiler reports numbers that only it knows. The laws share two places in the declaration, the first of them `at`.
+/// compiler reports numbers that only it knows. The laws share two places in the declaration, the first of them that of
+/// the key at place `at` of [`Key::ALL`].
 ///
 /// # Panics
 /// If one is broken.
 #[track_caller]
-pub const fn enforce(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
-    if broken.0 == 0 {
-        return;
+pub const fn enforce(at: usize, laws: u64, broken: LawSet, spec: &Spec) {
+    // A small function in front of a large one: const evaluation sets up all of a function that it calls.
+    if broken.0 != 0 {
+        report(Key::ALL[at], laws, broken, spec);
     }
+}
+
+#[track_caller]
+const fn report(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
     let numbers = spec.numbers();
     if broken.0 == OUT_OF_RANGE {
         if let Some(number) = numbers.get(at)

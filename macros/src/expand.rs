@@ -5,7 +5,7 @@ use crate::lower::{Model, NamedLayout};
 use crate::report::Report;
 use moe_model_core::Key;
 use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, Severity, When};
-use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::HashSet;
 
@@ -115,18 +115,23 @@ fn deferred_laws(model: &Model) -> TokenStream {
             }
         }
         let groups = groups.iter().map(|Group { at, with, name, laws }| {
-            let key = Ident::new(&format!("{at:?}"), Span::call_site());
-            constant(&part.places.at(*at), &part.places.at(*with), name, &quote!(enforce(Key::#key, #laws, B, S)))
+            let key = Literal::u8_unsuffixed(*at as u8);
+            let laws = Literal::u64_unsuffixed(*laws);
+            constant(&part.places.at(*at), &part.places.at(*with), name, &quote!(e(#key, #laws)))
         });
         let enforced: TokenStream = groups.collect();
         if !enforced.is_empty() || !budgets.is_empty() {
             let (name, spec) = (&model.name, spec_name(layout));
-            // Short names: nothing of the user's stands in here.
+            // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here.
             constants.extend(quote! {
                 const _: () = {
                     use ::moe_model::__private::*;
                     const S: &Spec = &<#name>::#spec;
                     const B: LawSet = LawSet::of(#waiting).broken(S);
+                    #[track_caller]
+                    const fn e(at: usize, laws: u64) {
+                        enforce(at, laws, B, S)
+                    }
                     #enforced
                     #budgets
                 };
