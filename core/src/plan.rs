@@ -202,6 +202,20 @@ impl Plan {
         }
     }
 
+    /// Token copies that bounded capacity drops, and all of them, of one micro-batch and layer, if they spread evenly
+    /// over so many experts and leave the others idle; none are dropped without bounds.
+    #[must_use]
+    pub const fn dropped(&self, pool: Pool, experts: u64) -> (u64, u64) {
+        let copies = mul(self.pooled_tokens(pool), self.spec.architecture.experts.active);
+        match self.spec.layout.routing {
+            Routing::Dropless(_) => (0, copies),
+            Routing::Capacity(capacity) => {
+                let kept = mul(self.slots_per_expert(pool, capacity.factor), experts);
+                (copies.saturating_sub(kept), copies)
+            }
+        }
+    }
+
     /// The worst skew that routing allows, to a thousandth.
     #[must_use]
     pub const fn worst_skew(&self) -> Factor {
