@@ -9,7 +9,9 @@ moe_model! {
     vocab: 129_280,
     layers: layers { dense: 0, moe: 0, ffn: 18_432 },
     attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
-    experts: experts { routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
+    },
     mtp: 1,
 
     /// The paper's.

@@ -1,0 +1,297 @@
+//! Two ways to the same figure: sums of parts against the list itself, the peak that looks at few stages against all
+//! of them, laws against dealing one by one, the compiler's const evaluation against the run time, for random layouts.
+
+use moe_model::inventory::{Block, Lifetime};
+use moe_model::spec::{
+    Accounting, Attention, Batch, Capacity, Checkpoint, Dropless, Dtype, Experts, Factor, Gqa, Kernel, Layers, Mesh,
+    Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, Stages, Switch, WorkedExample,
+    Zero, ZeroGroups, ZeroStage,
+};
+use moe_model::{Bytes, Phase, Plan, Role, judge, moe_model};
+
+/// Legal layouts that a run looks at.
+const LEGAL: usize = 1000;
+
+fn pick<T: Copy>(random: &mut fastrand::Rng, choices: &[T]) -> T {
+    choices[random.usize(..choices.len())]
+}
+
+/// A small random Spec, often legal.
+fn spec(random: &mut fastrand::Rng) -> Spec {
+    let mut spec = Spec::DEFAULT;
+    let heads = pick(random, &[2, 4, 6, 8]);
+    spec.architecture.hidden = pick(random, &[8, 12, 30]);
+    spec.architecture.vocab = random.u64(1..50);
+    spec.architecture.layers =
+        Layers { dense: random.u64(0..4), moe: random.u64(0..8), ffn: pick(random, &[4, 8, 12]) };
+    spec.architecture.attention = if random.bool() {
+        Attention::Mla(Mla {
+            heads,
+            q_rank: random.u64(0..5),
+            kv_rank: random.u64(1..6),
+            nope: random.u64(1..5),
+            rope: random.u64(1..4),
+            value: random.u64(1..5),
+        })
+    } else {
+        Attention::Gqa(Gqa { heads, kv_heads: pick(random, &[1, 2, heads]), head_dim: random.u64(1..5) })
+    };
+    spec.architecture.experts = Experts {
+        routed: pick(random, &[4, 6, 8]),
+        shared: random.u64(0..3),
+        active: random.u64(1..4),
+        ffn: pick(random, &[4, 6]),
+        ..Experts::DEFAULT
+    };
+    layout(random, &mut spec);
+    spec
+}
+
+fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
+    let layout = &mut spec.layout;
+    let tp = pick(random, &[1, 2]);
+    layout.mesh = Mesh {
+        dp: pick(random, &[1, 2, 4, 6]),
+        tp,
+        pp: random.u64(1..6),
+        cp: pick(random, &[1, 2]),
+        ep: pick(random, &[1, 2, 4]),
+        etp: pick(random, &[1, 2]),
+        world: 0,
+        sequence_parallel: if tp > 1 { Switch::On } else { Switch::Off },
+    };
+    layout.stages = Stages { first: random.u64(0..3), last: random.u64(0..3) };
+    layout.schedule = pick(random, Schedule::ALL);
+    let groups = pick(random, ZeroGroups::ALL);
+    let ways = if groups == ZeroGroups::Uniform { random.u64(1..5) } else { 0 };
+    layout.zero = Zero { dense: pick(random, ZeroStage::ALL), expert: pick(random, ZeroStage::ALL), groups, ways };
+    layout.placement = Placement {
+        query_rope: pick(random, Split::ALL),
+        shared_experts: pick(random, Split::ALL),
+        dense_ffn: pick(random, Split::ALL),
+        vocab_multiple: random.u64(1..4),
+    };
+    layout.precision = Precision {
+        weights: pick(random, &Dtype::ALL[1..]),
+        gradients: pick(random, &Dtype::ALL[1..]),
+        master: pick(random, Dtype::ALL),
+        moments: pick(random, Dtype::ALL),
+        activations: pick(random, &Dtype::ALL[1..]),
+    };
+    layout.batch =
+        Batch { sequence: pick(random, &[4, 8, 12]), micro: random.u64(1..3), count: random.u64(1..9), global: 0 };
+    layout.recompute = pick(random, Recompute::ALL);
+    layout.routing = if random.bool() {
+        Routing::Dropless(Dropless { skew: Factor::thousandths(random.u64(1000..1800)) })
+    } else {
+        Routing::Capacity(Capacity { factor: Factor::thousandths(random.u64(1..3000)) })
+    };
+    layout.accounting = if random.bool() {
+        Accounting::Paper(Paper {
+            kernel: pick(random, Kernel::ALL),
+            dropout: pick(random, Switch::ALL),
+            pool: pick(random, Pool::ALL),
+        })
+    } else {
+        Accounting::WorkedExample(WorkedExample { checkpoint: pick(random, Checkpoint::ALL) })
+    };
+}
+
+/// Legal random plans, the same in every run.
+fn plans() -> impl Iterator<Item = Plan> {
+    let mut random = fastrand::Rng::with_seed(20_261_129);
+    std::iter::repeat_with(move || Plan::new(spec(&mut random))).filter_map(Result::ok).take(LEGAL)
+}
+
+/// One rank's bytes of a role in a phase, added up from its list alone.
+fn listed(plan: &Plan, stage: u64, role: Role, phase: Phase) -> Bytes {
+    let inventory = plan.inventory(stage);
+    let of_role = || inventory.into_iter().filter(|entry| entry.role == role);
+    let block = |of: Block| -> Bytes {
+        let runs = move |lifetime| lifetime == Lifetime::InForward(of) || lifetime == Lifetime::InBackward(of);
+        of_role().filter(|entry| runs(entry.lifetime)).map(|entry| entry.bytes_at(phase, 1)).sum()
+    };
+    let takes_turns = |lifetime| matches!(lifetime, Lifetime::InForward(_) | Lifetime::InBackward(_));
+    let others = of_role().filter(|entry| !takes_turns(entry.lifetime));
+    let sum: Bytes = others.map(|entry| entry.bytes_at(phase, plan.in_flight(stage))).sum();
+    sum + Block::ALL.iter().map(|of| block(*of)).max().expect("there are blocks")
+}
+
+#[test]
+fn sums_of_parts_are_those_of_the_list() {
+    for plan in plans() {
+        for stage in 0..plan.stages() {
+            let budget = plan.budget(stage);
+            for phase in Phase::ALL {
+                let mut sum = Bytes::ZERO;
+                for role in Role::ALL {
+                    let listed = listed(&plan, stage, *role, *phase);
+                    assert_eq!(budget.role_in(*role, *phase), listed, "{role:?} in {phase:?} of {:#?}", plan.spec());
+                    sum = sum + listed;
+                }
+                assert_eq!(budget.phase(*phase), sum);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_peak_is_the_largest_of_all_stages_and_phases() {
+    for plan in plans() {
+        let all = (0..plan.stages()).flat_map(|stage| Phase::ALL.iter().map(move |phase| (stage, *phase)));
+        let worst = all.map(|(stage, phase)| plan.budget(stage).phase(phase)).max().expect("a plan has stages");
+        let peak = plan.peak();
+        assert_eq!(peak.total, worst, "{:#?}", plan.spec());
+        assert_eq!(plan.budget(peak.stage).phase(peak.phase), worst);
+    }
+}
+
+/// Deals every weight to the ranks of a stage: each rank gets the same whole number of elements along each dimension,
+/// and the parts make the whole.
+#[test]
+fn parts_make_the_whole() {
+    for plan in plans() {
+        let mut parameters = 0;
+        for stage in 0..plan.stages() {
+            for entry in plan.inventory(stage).into_iter().filter(|entry| entry.role == Role::Weight) {
+                for dim in entry.shape {
+                    assert!(dim.local > 0 && dim.global % dim.local == 0, "{entry} is not dealt evenly");
+                }
+                parameters += entry.global_elements() * entry.count;
+            }
+        }
+        // Padding is the plan's, not the model's.
+        let architecture = plan.spec().architecture;
+        let padding = 2 * (plan.padded_vocab() - architecture.vocab) * architecture.hidden;
+        assert_eq!(parameters, architecture.parameters().total() + padding, "{:#?}", plan.spec());
+    }
+}
+
+/// Balanced, a rank's experts receive the same number of rows for any expert-parallel degree, if each brings its own.
+#[test]
+fn expert_parallelism_trades_tokens_and_saves_none() {
+    for plan in plans().filter(|plan| plan.spec().architecture.layers.moe > 0 && plan.spec().layout.mesh.etp == 1) {
+        let mut spec = *plan.spec();
+        spec.layout.routing = Routing::BALANCED;
+        let layout = &spec.layout;
+        let own = layout.batch.micro * layout.batch.sequence / plan.sequence_ranks();
+        let balanced = Plan::new(spec).expect("a balanced layout is legal where a skewed one is");
+        assert_eq!(balanced.routed_rows(Pool::Group), own * spec.architecture.experts.active);
+    }
+}
+
+/// Under GPipe and 1F1B each stage's forwards and backwards, run one by one.
+#[test]
+fn micro_batches_in_flight_are_those_of_the_schedule() {
+    for pp in 1..=16 {
+        for count in 1..=64 {
+            let mut spec = *Plan::HUSK.spec();
+            spec.architecture.layers.dense = pp;
+            spec.layout.mesh.pp = pp;
+            spec.layout.batch.count = count;
+            for schedule in Schedule::ALL {
+                spec.layout.schedule = *schedule;
+                let plan = Plan::new(spec).expect("one layer a stage is legal");
+                for stage in 0..pp {
+                    // Warm-up forwards, then one forward and one backward in turn.
+                    let warm_up = match schedule {
+                        Schedule::Gpipe => count,
+                        Schedule::OneFOneB => (pp - stage - 1).min(count),
+                    };
+                    let (mut forwards, mut backwards, mut most) = (warm_up, 0, warm_up);
+                    while backwards < count {
+                        if forwards < count {
+                            forwards += 1;
+                            most = most.max(forwards - backwards);
+                        }
+                        backwards += 1;
+                    }
+                    assert_eq!(plan.in_flight(stage), most, "{schedule:?} pp {pp} count {count} stage {stage}");
+                }
+            }
+        }
+    }
+}
+
+/// Numbers up to the largest that a key may hold give errors or plans, never a wrapped figure.
+#[test]
+fn large_numbers_neither_wrap_nor_panic() {
+    let mut random = fastrand::Rng::with_seed(64);
+    let sizes = [0, 1, 2, 3, 1 << 10, 1 << 20, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, 1 << 63, u64::MAX];
+    for _ in 0..5_000 {
+        let mut spec = spec(&mut random);
+        for _ in 0..random.usize(1..8) {
+            let key = moe_model::Key::ALL[random.usize(..moe_model::Key::ALL.len())];
+            if Spec::least(key).is_some() {
+                spec.set(key, pick(&mut random, &sizes));
+            }
+        }
+        match Plan::new(spec) {
+            Ok(plan) => assert!(plan.peak().total < Bytes::MAX),
+            Err(violations) => {
+                assert!(!violations.is_empty(), "{spec:#?}");
+                assert!(violations.iter().all(|violation| !violation.text(&spec).is_empty()));
+            }
+        }
+    }
+}
+
+/// A budget beyond 64 bits is refused where all else is legal.
+#[test]
+fn a_budget_beyond_64_bits_is_refused() {
+    let mut spec = *Plan::HUSK.spec();
+    spec.layout.batch = Batch { sequence: 1 << 31, micro: 1 << 31, count: 1 << 31, global: 0 };
+    let violations = judge(&spec);
+    assert_eq!(violations.iter().map(moe_model::Violation::id).collect::<Vec<_>>(), ["fits-64-bits"]);
+}
+
+moe_model! {
+    /// Numbers that only the compiler knows.
+    pub struct Opaque;
+
+    hidden: WIDTH * 2,
+    vocab: 1000,
+    layers: layers { dense: 1, moe: 7, ffn: 96 },
+    attention: mla { heads: HEADS, kv_rank: 16, nope: 8, rope: 4, value: 8 },
+    experts: experts { routed: 16, shared: 1, active: 2, ffn: 32 },
+
+    layout Main: layout {
+        mesh: mesh { dp: 4, tp: TP, pp: 2, ep: 2 + 2, sequence_parallel: on },
+        batch: batch { sequence: 64, micro: 2, count: 4 },
+        accounting: paper,
+        device: h100,
+    },
+}
+
+const WIDTH: u64 = 64;
+const HEADS: u64 = 8;
+const TP: u64 = 2;
+
+moe_model! {
+    /// The same in literals.
+    pub struct Literal;
+
+    hidden: 128,
+    vocab: 1000,
+    layers: layers { dense: 1, moe: 7, ffn: 96 },
+    attention: mla { heads: 8, kv_rank: 16, nope: 8, rope: 4, value: 8 },
+    experts: experts { routed: 16, shared: 1, active: 2, ffn: 32 },
+
+    layout Main: layout {
+        mesh: mesh { dp: 4, tp: 2, pp: 2, ep: 4, sequence_parallel: on },
+        batch: batch { sequence: 64, micro: 2, count: 4 },
+        accounting: paper,
+        device: h100,
+    },
+}
+
+#[test]
+fn the_compiler_and_the_run_time_agree() {
+    const PEAK: moe_model::Peak = Opaque::MAIN.peak();
+    const BUDGET: moe_model::Budget = Opaque::MAIN.budget(1);
+    assert_eq!(Opaque::MAIN, Literal::MAIN);
+    let run_time = Plan::new(*std::hint::black_box(Literal::MAIN.spec())).expect("the layout is legal");
+    assert_eq!(run_time, Literal::MAIN);
+    assert_eq!(run_time.peak(), PEAK);
+    assert_eq!(run_time.budget(1), BUDGET);
+}

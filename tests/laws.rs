@@ -1,0 +1,218 @@
+//! The table of laws: each has an example in `tests/ui`, each can be broken, and what is suggested mends it.
+
+use moe_model::law::{LAWS, Law, Severity};
+use moe_model::spec::{Attention, Capacity, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch};
+use moe_model::spec::{ZeroGroups, percent};
+use moe_model::{Device, Key, Spec, Violation, judge, moe_model};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+moe_model! {
+    /// DeepSeek-V3 under the layout analysed in arXiv:2502.07846.
+    struct DeepSeekV3;
+
+    hidden: 7168,
+    vocab: 129_280,
+    layers: layers { dense: 3, moe: 58, ffn: 18_432 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
+    },
+    mtp: 1,
+
+    layout Paper: layout {
+        mesh: mesh { dp: 32, tp: 2, pp: 16, ep: 8, etp: 1, sequence_parallel: on },
+        stages: stages { first: 4, last: 1 },
+        zero: zero { dense: optimizer, expert: optimizer, groups: moe_block },
+        placement: placement { query_rope: replicated, shared_experts: replicated },
+        precision: precision { weights: bf16, gradients: fp32, master: fp32, moments: bf16 },
+        batch: batch { sequence: 4096, micro: 1, count: 32 },
+        recompute: full,
+        accounting: paper,
+    },
+}
+
+/// A change that breaks a law, with the law's name.
+type Breach = (&'static str, fn(&mut Spec));
+
+/// One change of a valid Spec for each law, in the order of the table.
+const BREACHES: &[Breach] = &[
+    ("layer-count", |s| (s.architecture.layers.dense, s.architecture.layers.moe) = (0, 0)),
+    ("dense-ffn-given", |s| s.architecture.layers.ffn = 0),
+    ("routed-given", |s| s.architecture.experts.routed = 0),
+    ("active-given", |s| s.architecture.experts.active = 0),
+    ("expert-ffn-given", |s| s.architecture.experts.ffn = 0),
+    ("top-k", |s| s.architecture.experts.active = 300),
+    ("router-groups", |s| s.architecture.experts.groups = 7),
+    ("active-groups", |s| s.architecture.experts.active_groups = 9),
+    ("top-k-groups", |s| s.architecture.experts.groups = 256),
+    ("kv-heads", |s| s.architecture.attention = gqa(128, 24)),
+    ("world-size", |s| s.layout.mesh.dp = 1 << 27),
+    ("world-grid", |s| s.layout.mesh.world = 1000),
+    ("expert-grid", |s| s.layout.mesh.ep = 128),
+    ("experts-ep", |s| (s.architecture.experts.routed, s.layout.mesh.ep) = (160, 64)),
+    ("expert-ffn-etp", |s| (s.architecture.experts.ffn, s.layout.mesh.etp) = (2050, 4)),
+    ("heads-tp", |s| set(s, Key::AttentionHeads, 129)),
+    ("kv-heads-tp", |s| (s.architecture.attention, s.layout.mesh.tp) = (gqa(48, 12), 8)),
+    ("dense-ffn-tp", |s| s.architecture.layers.ffn = 18_433),
+    ("shared-ffn-tp", |s| (s.architecture.experts.ffn, s.layout.placement.shared_experts) = (2049, Split::Split)),
+    ("sp-needs-tp", |s| s.layout.mesh.tp = 1),
+    ("ep-needs-sp", |s| s.layout.mesh.sequence_parallel = Switch::Off),
+    ("layers-stages", |s| s.layout.mesh.pp = 17),
+    ("sequence-cp", |s| (s.layout.mesh.cp, s.layout.batch.sequence) = (2, 4095)),
+    ("sequence-sp", |s| s.layout.batch.sequence = 4095),
+    ("global-batch", |s| s.layout.batch.global = 1000),
+    ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),
+    ("zero-ways-unused", |s| s.layout.zero.ways = 32),
+    ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
+    ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
+    ("weights-kept", |s| s.layout.precision.weights = Dtype::None),
+    ("gradients-kept", |s| s.layout.precision.gradients = Dtype::None),
+    ("activations-kept", |s| s.layout.precision.activations = Dtype::None),
+    ("fits-64-bits", |s| s.layout.batch.sequence = NUMBER_MAX),
+    ("fits-device", |s| (s.layout.device, s.layout.recompute) = (Device::H200, Recompute::None)),
+];
+
+fn set(spec: &mut Spec, key: Key, code: u64) {
+    spec.set(key, code);
+}
+
+fn gqa(heads: u64, kv_heads: u64) -> Attention {
+    Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128 })
+}
+
+fn paper() -> Spec {
+    *DeepSeekV3::PAPER.spec()
+}
+
+fn errors() -> impl Iterator<Item = &'static Law> {
+    LAWS.iter().filter(|law| law.severity == Severity::Error)
+}
+
+/// The text of all files of one extension under a folder.
+fn read_all(folder: &Path, extension: &str, text: &mut String) {
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            read_all(&path, extension, text);
+        } else if path.extension().is_some_and(|other| other == extension) {
+            text.push_str(&fs::read_to_string(&path).expect("the file can be read"));
+        }
+    }
+}
+
+#[test]
+fn every_law_has_an_example() {
+    let mut said = String::new();
+    read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui"), "stderr", &mut said);
+    assert!(!said.is_empty(), "tests/ui holds messages");
+    for id in errors().map(|law| law.id).chain(["number-range"]) {
+        assert!(said.contains(&format!("({id})")), "no case in tests/ui breaks `{id}`");
+    }
+}
+
+#[test]
+fn names_are_unique_and_in_kebab_case() {
+    let mut names = BTreeSet::from(["number-range"]);
+    for Law { id, .. } in LAWS {
+        assert!(names.insert(id), "two laws are called `{id}`");
+        let is_part = |part: &str| {
+            !part.is_empty() && part.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
+        };
+        assert!(id.split('-').all(is_part), "`{id}` is in kebab case");
+    }
+}
+
+#[test]
+fn reasons_are_one_line_without_full_stop() {
+    for Law { id, why, at, .. } in LAWS {
+        assert!(!why.is_empty() && !why.contains('\n'), "the reason of `{id}` is one line");
+        assert!(!why.ends_with(['.', ' ']), "the reason of `{id}` ends in its last word");
+        assert!(
+            why.starts_with(|first: char| first.is_lowercase() || first == '`'),
+            "the reason of `{id}` is a clause"
+        );
+        assert!(!at.is_empty(), "`{id}` blames a key");
+    }
+}
+
+#[test]
+fn notes_are_no_errors() {
+    let padding = LAWS.iter().find(|law| law.id == "vocab-padding").expect("the table has the note");
+    assert_eq!(padding.severity, Severity::Note);
+    let mut spec = paper();
+    assert!(padding.holds(&spec.numbers()), "129280 rows fall to 2 ranks");
+    spec.architecture.vocab = 129_281;
+    assert!(!padding.holds(&spec.numbers()), "129281 do not");
+    assert!(judge(&spec).is_empty(), "they are padded");
+}
+
+/// Asserts that what a violation suggests mends the law that it is of.
+fn assert_mends(spec: &Spec, violation: &Violation) {
+    let Some(law) = violation.law else { return };
+    for value in [violation.below, violation.above].into_iter().flatten() {
+        let mut mended = *spec;
+        mended.set(violation.at, value);
+        assert_eq!(mended.numbers().get(violation.at), Some(value), "{} takes {value}", violation.at.path());
+        assert!(law.holds(&mended.numbers()), "{value} does not mend\n{}", violation.text(spec));
+    }
+}
+
+#[test]
+fn each_law_can_be_broken_and_mended() {
+    assert!(judge(&paper()).is_empty(), "the Spec that is changed is valid");
+    let broken: Vec<&str> = BREACHES.iter().map(|(id, _)| *id).collect();
+    assert_eq!(broken, errors().map(|law| law.id).collect::<Vec<_>>(), "each law of the table is broken once");
+    for (id, change) in BREACHES {
+        let mut spec = paper();
+        change(&mut spec);
+        let violations = judge(&spec);
+        let violation = violations.iter().find(|violation| violation.id() == *id);
+        let violation = violation.unwrap_or_else(|| panic!("`{id}` is broken, not\n{violations}"));
+        let is_of_budget = ["fits-64-bits", "fits-device"].contains(id);
+        let suggests = violation.below.is_some() || violation.above.is_some();
+        assert!(suggests || is_of_budget, "`{id}` suggests a value:\n{}", violation.text(&spec));
+        for violation in violations.iter() {
+            assert_mends(&spec, violation);
+        }
+    }
+}
+
+/// The laws of budgets suggest no numbers: other changes mend them.
+#[test]
+fn budgets_can_be_mended() {
+    let (device, bits) = (&LAWS[LAWS.len() - 1], &LAWS[LAWS.len() - 2]);
+    let mut spec = paper();
+    spec.layout.device = Device::A100Gb80;
+    spec.layout.headroom = percent(10);
+    assert!(device.holds_for_budget(&spec) && judge(&spec).is_empty(), "55 GiB fit");
+    spec.layout.recompute = Recompute::None;
+    assert!(!device.holds_for_budget(&spec), "all activations do not");
+    spec.layout.batch.sequence = NUMBER_MAX;
+    assert!(!bits.holds_for_budget(&spec), "nor does what outgrows 64 bits");
+    assert_eq!(judge(&spec).first().map(|violation| violation.id()), Some("fits-64-bits"));
+}
+
+/// One number after the other is replaced, by all kinds of numbers; whatever is suggested then is legal.
+#[test]
+fn suggestions_mend_whatever_is_replaced() {
+    const NUMBERS: &[u64] = &[0, 1, 2, 3, 5, 8, 12, 16, 17, 33, 48, 64, 100, 129, 300, 1024, 4095, 18_433, NUMBER_MAX];
+    let mut with_gqa = paper();
+    with_gqa.architecture.attention = gqa(128, 8);
+    let mut judged = BTreeSet::new();
+    for valid in [paper(), with_gqa] {
+        assert!(judge(&valid).is_empty(), "the Spec that is changed is valid");
+        for &key in Key::ALL.iter().filter(|key| Spec::least(**key).is_some() && valid.numbers().get(**key).is_some()) {
+            for &number in NUMBERS {
+                let mut spec = valid;
+                spec.set(key, number);
+                for violation in judge(&spec).iter() {
+                    judged.insert(violation.id());
+                    assert_mends(&spec, violation);
+                }
+            }
+        }
+    }
+    assert!(judged.len() > 20, "the sweep breaks most laws, broke {judged:?}");
+}
