@@ -1,22 +1,143 @@
-//! facade
+//! Mixture-of-Experts layouts, checked and budgeted to the byte while your crate compiles.
+//!
+//! Declare an architecture and the layouts that it runs under with [`moe_model!`]. A layout that cannot work is a
+//! compile error at the wrong number, with the legal values in the message; the memory of every rank in every phase is
+//! known, tensor by tensor, before anything runs.
+//!
+//! ```
+//! use moe_model::{H100, Phase, moe_model};
+//!
+//! moe_model! {
+//!     /// A small Mixture-of-Experts model.
+//!     pub struct Small;
+//!
+//!     hidden: 2048,
+//!     vocab: 102_400,
+//!     layers: layers { dense: 1, moe: 26, ffn: 10_944 },
+//!     attention: mla { heads: 16, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+//!     experts: experts { routed: 64, shared: 2, active: 6, ffn: 1408 },
+//!
+//!     /// Two nodes of eight.
+//!     layout TwoNodes: layout {
+//!         mesh: mesh { dp: 8, tp: 2, ep: 8, sequence_parallel: on },
+//!         zero: optimizer,
+//!         batch: batch { sequence: 4096, count: 8 },
+//!         recompute: full,
+//!         accounting: paper { kernel: flash, dropout: off, pool: group },
+//!         device: h100,
+//!         headroom: percent(10),
+//!     },
+//! }
+//!
+//! // Every figure is a constant, so a claim about it is one that the compiler checks.
+//! const PEAK: u64 = Small::TWO_NODES.peak().bytes();
+//! const _: () = assert!(PEAK < H100.usable().bytes());
+//!
+//! let budget = Small::TWO_NODES.budget(0);
+//! assert_eq!(Small::ARCHITECTURE.parameters().total(), 15_706_484_224);
+//! println!("weights {}, in backward {}", budget.weights(), budget.phase(Phase::Backward));
+//! for entry in &Small::TWO_NODES.inventory(0) {
+//!     println!("{entry}");
+//! }
+//! ```
+//!
+//! # The path
+//!
+//! Tokens become a [`Spec`], plain data that says what the user said. The [laws](law::LAWS) judge it; a Spec that
+//! breaks none becomes a [`Plan`]. The Plan lists its [`Inventory`], every kind of tensor with shape, format, number and
+//! lifetime; a [`Budget`] adds that up. All of it is `const fn`: the macro, the compiler and your program run the same
+//! code, and [`judge`] says at run time what the macro says while it expands.
+#![no_std]
+
+pub use moe_model_core::device::{A100_80GB, B200, H100, H200};
 pub use moe_model_core::{
-    Budget, Bytes, Device, Entry, Inventory, Key, KeySet, Parameters, Peak, Phase, Plan, Role, Spec, Stage, Text,
-    Violation, Violations, judge,
+    Budget, Bytes, Device, Entry, Inventory, Key, KeySet, Numbers, Parameters, Peak, Phase, Plan, Role, Spec, Stage,
+    Text, Violation, Violations, device, inventory, judge, law, parameters, sizes, spec, verdict,
 };
-pub use moe_model_core::{device, device::*, inventory, law, parameters, sizes, spec, verdict};
-/// Declares a model.
+#[doc(inline)]
+pub use moe_model_gpu as gpu;
+
+/// Declares a model and the layouts that it runs under.
+///
+/// # What is written
+///
+/// A name, then keys: `moe_model! { pub struct Name; key: value, … }`. A value is a number, a word of a closed list
+/// (`schedule: gpipe`), or a kind with keys of its own in braces (`attention: mla { … }`). Layouts are named items among
+/// the keys: `layout Name: layout { … }`; one may be built on another declared above it with `..Other`, and then holds
+/// the other's keys but for those that it gives itself. The keys, their meaning and their defaults are the fields of
+/// [`spec::Architecture`] and [`spec::Layout`] and of the groups in them.
+///
+/// A number is a literal, or any constant expression: then the compiler judges the laws that it is part of.
+///
+/// # What is generated
+///
+/// The type, with `ARCHITECTURE` ([`spec::Architecture`]) and for each layout a constant of its name in capitals, a
+/// checked [`Plan`]; and an implementation of [`Model`]. Where something is wrong the items exist all the same, as those
+/// of the smallest model, so that one wrong number is one error.
+///
+/// # Errors
+///
+/// Everything that is wrong is reported at once, each at its token: what cannot be read, unknown and missing keys, and
+/// every [law](law::LAWS) that is broken, at the number to blame, with the nearest legal values. A degree that does not
+/// divide does not compile:
+///
+/// ```compile_fail
+/// moe_model::moe_model! {
+///     pub struct Broken;
+///     hidden: 2048, vocab: 102_400,
+///     layers: layers { moe: 26 },
+///     attention: gqa { heads: 16, kv_heads: 16, head_dim: 128 },
+///     experts: experts { routed: 64, active: 6, ffn: 1408 },
+///     layout Main: layout {
+///         mesh: mesh { dp: 8, ep: 48 },
+///         batch: batch { sequence: 4096 },
+///         accounting: paper,
+///     },
+/// }
+/// ```
+///
+/// # Constants and expressions
+///
+/// ```
+/// use moe_model::{Model, Plan, moe_model};
+///
+/// const NODES: u64 = 4;
+///
+/// moe_model! {
+///     pub struct Small;
+///     hidden: 2048, vocab: 102_400,
+///     layers: layers { moe: 26 },
+///     attention: gqa { heads: 16, kv_heads: 16, head_dim: 128 },
+///     experts: experts { routed: 64, active: 6, ffn: 1408 },
+///     layout Main: layout {
+///         mesh: mesh { dp: NODES * 8, ep: 8 },
+///         batch: batch { sequence: 4096 },
+///         accounting: paper,
+///     },
+///     layout Pipelined: layout { mesh: mesh { dp: NODES * 4, pp: 2, ep: 8 }, ..Main },
+/// }
+///
+/// assert_eq!(Small::MAIN.world(), 32);
+/// for (name, spec) in Small::LAYOUTS {
+///     println!("{name}: {}", Plan::new(*spec)?.peak());
+/// }
+/// # Ok::<(), moe_model::Violations>(())
+/// ```
 pub use moe_model_macros::moe_model;
-/// A declared model.
+
+/// A model declared with [`moe_model!`], for code that takes any of them.
 pub trait Model {
-    /// The name.
+    /// The name of the type.
     const NAME: &'static str;
     /// The architecture.
     const ARCHITECTURE: spec::Architecture;
-    /// The layouts.
+    /// Every layout by name, over its architecture. Each is valid if the model compiled.
     const LAYOUTS: &'static [(&'static str, Spec)];
 }
+
+/// What expansions call. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
+    pub use moe_model_core::Spec;
     pub use moe_model_core::verdict::{LawSet, enforce, enforce_budget};
-    pub use moe_model_core::{Key, Spec};
 }

@@ -4,7 +4,8 @@ use crate::bytes::Bytes;
 use crate::inventory::{Phase, Role};
 use crate::parameters::Parameters;
 use crate::plan::Plan;
-use crate::tally::{Tally, Units, cut};
+use crate::saturating::cut;
+use crate::tally::{Tally, Units};
 
 const PHASES: usize = Phase::ALL.len();
 

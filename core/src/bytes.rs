@@ -1,6 +1,6 @@
 //! An amount of memory.
 
-use crate::saturating::{add, mul};
+use crate::saturating::{add, cut, mul};
 use crate::text::Text;
 use core::fmt;
 
@@ -97,8 +97,7 @@ impl Bytes {
     #[must_use]
     pub const fn with_headroom(self, percent: u64) -> Self {
         let more = (self.0 as u128 * percent as u128).div_ceil(100);
-        let sum = self.0 as u128 + more;
-        Self(if sum > u64::MAX as u128 { u64::MAX } else { sum as u64 })
+        Self(cut(self.0 as u128 + more))
     }
 
     /// The larger of two amounts.
@@ -124,7 +123,7 @@ impl Bytes {
             _ => return Text::new().int(self.0).str(" B"),
         };
         // Rounded half up in integers, so that the compiler and the run time print the same digits.
-        let hundredths = ((self.0 as u128 * 100 + unit as u128 / 2) / unit as u128) as u64;
+        let hundredths = cut((self.0 as u128 * 100 + unit as u128 / 2) / unit as u128);
         Text::new().int(hundredths / 100).str(".").digits(hundredths % 100, 2).str(name)
     }
 }

@@ -1,7 +1,8 @@
 //! Devices that a layout can be declared to fit on.
 
 use crate::bytes::Bytes;
-use crate::spec::{Word, words};
+use crate::spec::Word;
+use crate::spec::schema::words;
 
 words! {
     /// A device, by the memory that its driver shows. The figures are the totals that `nvidia-smi` prints on

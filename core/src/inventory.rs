@@ -412,6 +412,11 @@ impl Inventory {
     pub const fn entries(&self) -> &[Entry] {
         self.entries.split_at(self.len).0
     }
+
+    /// All of them, one after the other.
+    pub fn iter(&self) -> core::slice::Iter<'_, Entry> {
+        self.entries().iter()
+    }
 }
 
 impl<'a> IntoIterator for &'a Inventory {

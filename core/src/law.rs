@@ -4,7 +4,7 @@
 use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
-use crate::saturating::add;
+use crate::saturating::{add, cut, zero_or};
 use crate::spec::{NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups};
 use crate::stages::{self, Division, Misfit};
 
@@ -396,9 +396,8 @@ impl Quantity {
             Self::Of(key) => numbers.of(key) as u128,
             Self::Just(n) => n as u128,
             Self::Reachable => {
-                let groups = numbers.of(Key::ExpertsGroups);
-                let size = if groups == 0 { 0 } else { numbers.of(Key::ExpertsRouted) / groups };
-                numbers.of(Key::ExpertsActiveGroups) as u128 * size as u128
+                let size = numbers.of(Key::ExpertsRouted).checked_div(numbers.of(Key::ExpertsGroups));
+                numbers.of(Key::ExpertsActiveGroups) as u128 * zero_or(size) as u128
             }
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);
@@ -417,7 +416,7 @@ impl Quantity {
                 sum
             }
         };
-        if value > u64::MAX as u128 { None } else { Some(value as u64) }
+        if value > u64::MAX as u128 { None } else { Some(cut(value)) }
     }
 }
 
@@ -570,7 +569,7 @@ pub(crate) const fn worst_skew(n: &Numbers) -> u64 {
     let most = if local < active { local } else { active };
     let worst = 1000 * most as u128 * ep as u128 / active as u128;
     // Fewer than one expert a rank is `experts-ep`'s to refuse.
-    if worst < 1000 { 1000 } else { worst as u64 }
+    if worst < 1000 { 1000 } else { cut(worst) }
 }
 
 /// Whether a number is one that its key may hold: the law `number-range`, judged before all others.

@@ -2,9 +2,9 @@
 
 use crate::inventory::{Counts, Sink};
 use crate::plan::Plan;
-use crate::saturating::{add, mul};
+use crate::saturating::{add, cut, mul};
 use crate::spec::{Architecture, Layout, Spec};
-use crate::tally::{Tally, cut};
+use crate::tally::Tally;
 use crate::weights;
 
 /// Parameter counts.

@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use crate::device::Device;
 use crate::inventory::Inventory;
 use crate::law;
-use crate::saturating::{add, mul};
+use crate::saturating::{add, cut, mul};
 use crate::sizes::Sizes;
 use crate::spec::{Attention, Factor, Gqa, Layout, Pool, Routing, Schedule, Spec, ZeroGroups};
 use crate::stages::{self, Division, Stage};
@@ -27,7 +27,6 @@ impl Plan {
     ///
     /// # Errors
     /// All laws that the Spec breaks.
-    #[allow(clippy::result_large_err)] // the error holds the Spec; it is built once, on failure, without allocation
     pub const fn new(spec: Spec) -> Result<Self, Violations> {
         if verdict::is_valid(&spec)
             && let Some(plan) = Self::unchecked(spec)
@@ -278,6 +277,5 @@ const fn replicas(layout: &Layout) -> [u64; 2] {
 /// ceil(a b c / d) in 128 bits, at most `u64::MAX`.
 const fn ceil_share(a: u64, b: u64, c: u64, d: u128) -> u64 {
     let product = (a as u128 * b as u128).saturating_mul(c as u128);
-    let share = product.div_ceil(d);
-    if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
+    cut(product.div_ceil(d))
 }

@@ -11,8 +11,21 @@ pub(crate) const fn mul(a: u64, b: u64) -> u64 {
     if a == 1 {
         return b;
     }
-    let product = a as u128 * b as u128;
-    if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
+    cut(a as u128 * b as u128)
+}
+
+/// The number, at most `u64::MAX`, which a Plan refuses where it is an amount of memory (law `fits-64-bits`).
+#[allow(clippy::cast_possible_truncation)] // judged in front of it
+pub(crate) const fn cut(n: u128) -> u64 {
+    if n > u64::MAX as u128 { u64::MAX } else { n as u64 }
+}
+
+/// The number, or 0 where there is none: a share of nothing.
+pub(crate) const fn zero_or(n: Option<u64>) -> u64 {
+    match n {
+        Some(n) => n,
+        None => 0,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which layers each pipeline stage holds. Closed forms: no stage is ever looked up in a list.
 
-use crate::saturating::add;
+use crate::saturating::{add, zero_or};
 use crate::spec::Stages;
 
 /// What one pipeline stage holds.
@@ -90,7 +90,7 @@ pub(crate) const fn divide(layers: u64, pp: u64, stages: Stages) -> Result<Divis
 impl Division {
     /// Layers of one stage of those that share alike.
     pub(crate) const fn share(self) -> u64 {
-        if self.alike == 0 { 0 } else { self.rest / self.alike }
+        zero_or(self.rest.checked_div(self.alike))
     }
 
     /// What a stage holds, `dense` of all layers coming first.

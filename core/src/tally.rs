@@ -34,11 +34,6 @@ pub(crate) struct Tally {
     pub(crate) update: u128,
 }
 
-/// At most `u64::MAX`, which a Plan refuses (law `fits-64-bits`).
-pub(crate) const fn cut(sum: u128) -> u64 {
-    if sum > u64::MAX as u128 { u64::MAX } else { sum as u64 }
-}
-
 const fn larger(a: u128, b: u128) -> u128 {
     if a < b { b } else { a }
 }

@@ -3,10 +3,10 @@
 
 use crate::inventory::{Counts, Element, Entry, Module, Role, Sink};
 use crate::plan::Plan;
-use crate::saturating::mul;
+use crate::saturating::{cut, mul};
 use crate::sizes::{Dim, Over, Sizes};
 use crate::spec::{Attention, Split, ZeroStage};
-use crate::tally::{Tally, cut};
+use crate::tally::Tally;
 
 const ONE: Dim = Dim::ONE;
 

@@ -83,23 +83,27 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
     let mut declaration =
         Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries: Vec::new(), layouts: Vec::new() };
     for chunk in chunks(head.rest, report) {
-        match layout_item(&chunk, report) {
-            Some(item) => declaration.layouts.extend(item),
-            None => declaration.entries.extend(entry(chunk, report)),
+        if is_layout_item(&chunk) {
+            declaration.layouts.extend(layout_item(&chunk, report));
+        } else {
+            declaration.entries.extend(entry(chunk, report));
         }
     }
     Some(declaration)
 }
 
-/// Reads `layout Name: layout { … }`: `None` if the chunk is no such item, `Some(None)` if it is a broken one.
-fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<Option<LayoutItem>> {
+/// Whether a chunk is `layout Name…`, behind any attributes.
+fn is_layout_item(chunk: &[TokenTree]) -> bool {
+    let behind = &chunk[attributes_length(chunk)..];
+    matches!(behind, [TokenTree::Ident(keyword), TokenTree::Ident(_), ..] if keyword == "layout")
+}
+
+/// Reads `layout Name: layout { … }`; a broken one is reported and left out.
+fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<LayoutItem> {
     let (attrs, tokens) = attributes(chunk, report);
-    let [TokenTree::Ident(keyword), TokenTree::Ident(name), rest @ ..] = tokens else {
+    let [TokenTree::Ident(_), TokenTree::Ident(name), rest @ ..] = tokens else {
         return None;
     };
-    if keyword != "layout" {
-        return None;
-    }
     let body = match rest {
         [colon, TokenTree::Ident(kind), TokenTree::Group(body)]
             if is_punct(colon, ':') && kind == "layout" && body.delimiter() == Delimiter::Brace =>
@@ -108,15 +112,15 @@ fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<Option<Layout
         }
         _ => {
             report.error(name, format!("a layout is written `layout {name}: layout {{ … }}`"));
-            return Some(None);
+            return None;
         }
     };
     let (entries, base) = layout_body(body, report);
-    Some(Some(LayoutItem { attrs, name: name.clone(), entries, base }))
+    Some(LayoutItem { attrs, name: name.clone(), entries, base })
 }
 
-/// Doc comments and other attributes in front of a layout.
-fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute>, &'a [TokenTree]) {
+/// How many tokens the attributes in front take.
+fn attributes_length(chunk: &[TokenTree]) -> usize {
     let mut length = 0;
     while let [hash, TokenTree::Group(_), ..] = &chunk[length..] {
         if !is_punct(hash, '#') {
@@ -124,6 +128,12 @@ fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute
         }
         length += 2;
     }
+    length
+}
+
+/// Doc comments and other attributes in front, and what stands behind them.
+fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute>, &'a [TokenTree]) {
+    let length = attributes_length(chunk);
     let (attrs, rest) = chunk.split_at(length);
     let attrs: TokenStream = attrs.iter().cloned().collect();
     let parsed = syn::parse::Parser::parse2(Attribute::parse_outer, attrs).unwrap_or_else(|error| {
@@ -207,7 +217,7 @@ fn is_layout_or_attribute(token: &TokenTree) -> bool {
 /// Reads `key: value`; a key that cannot be read is reported and left out.
 fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
     // Comments on keys are for readers of the declaration.
-    let comments = attributes(&chunk, report).0.len() * 2;
+    let comments = attributes_length(&chunk);
     let mut tokens = chunk.into_iter().skip(comments);
     let key = match tokens.next()? {
         TokenTree::Ident(key) => key,

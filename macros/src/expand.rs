@@ -170,7 +170,7 @@ fn blamed(law: &Law, layout: &NamedLayout) -> (Key, Key) {
     let written = || law.at.iter().copied().filter(|key| part.places.has(*key));
     let first = law.at.first().copied().unwrap_or(Key::Mesh);
     let at = written().find(|key| part.unknown.has(*key)).or_else(|| written().next()).unwrap_or(first);
-    let with = written().filter(|key| *key != at).last().unwrap_or(at);
+    let with = written().rfind(|key| *key != at).unwrap_or(at);
     (at, with)
 }
 

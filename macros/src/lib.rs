@@ -7,6 +7,8 @@ mod judge;
 mod lower;
 mod nearest;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use proc_macro2::TokenStream;
 

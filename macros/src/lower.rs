@@ -266,18 +266,14 @@ impl Lowering<'_> {
         kinds: &'static [Kind],
     ) -> Option<TokenStream> {
         let written = tokens.to_string();
-        match words.iter().position(|word| word.word == written) {
-            Some(index) => {
-                self.spec.set(key, index as u64);
-                self.places.written.insert(key, tokens.clone());
-                let span = tokens.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
-                Some(path(words[index].path, span))
-            }
-            None => {
-                self.not_a_choice(key, tokens, &written, words, kinds);
-                None
-            }
-        }
+        let Some(index) = words.iter().position(|word| word.word == written) else {
+            self.not_a_choice(key, tokens, &written, words, kinds);
+            return None;
+        };
+        self.spec.set(key, index as u64);
+        self.places.written.insert(key, tokens.clone());
+        let span = tokens.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+        Some(path(words[index].path, span))
     }
 
     fn not_a_choice(
@@ -291,19 +287,13 @@ impl Lowering<'_> {
         let names = || words.iter().map(|word| word.word).chain(kinds.iter().map(|kind| kind.word));
         let help = if kinds.iter().any(|kind| kind.word == written) {
             format!("write its keys in braces: `{written} {{ … }}`")
+        } else if let Some(name) = nearest(written, names()) {
+            format!("did you mean `{name}`?")
         } else {
-            match nearest(written, names()) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => {
-                    let words = words.iter().map(|word| word.word.to_owned());
-                    let kinds = kinds
-                        .iter()
-                        .filter(|kind| words.clone().all(|word| word != kind.word))
-                        .map(|kind| format!("{} {{ … }}", kind.word));
-                    let choices: Vec<String> = words.clone().chain(kinds).collect();
-                    format!("write {}", one_of(choices.iter().map(String::as_str)))
-                }
-            }
+            let is_word = |kind: &&Kind| words.iter().any(|word| word.word == kind.word);
+            let kinds = kinds.iter().filter(|kind| !is_word(kind)).map(|kind| format!("{} {{ … }}", kind.word));
+            let choices: Vec<String> = words.iter().map(|word| word.word.to_owned()).chain(kinds).collect();
+            format!("write {}", one_of(choices.iter().map(String::as_str)))
         };
         self.report.error(at, format!("`{}` cannot be `{}`\n= help: {help}", key.path(), shortened(written)));
     }
@@ -384,7 +374,7 @@ impl Lowering<'_> {
                 }
                 _ => String::new(),
             };
-            self.report.error(at, format!("{is}, not `{}`{help}", shortened(tokens)));
+            self.report.error(at, format!("{is}, not `{}`{help}", shortened(&tokens.to_string())));
             return None;
         }
         let help = match syn::parse2::<Expr>(tokens.clone()) {
@@ -411,11 +401,10 @@ fn thousandths(digits: &str) -> Option<u64> {
 }
 
 /// What was written, as far as a line of a message has room for it.
-fn shortened(written: impl ToString) -> String {
-    let written = written.to_string();
+fn shortened(written: &str) -> String {
     match written.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &written[..end]),
-        None => written,
+        None => written.to_owned(),
     }
 }
 

@@ -15,13 +15,13 @@ impl Report {
     }
 
     /// An error that underlines these tokens.
-    pub(crate) fn error(&mut self, at: impl ToTokens, message: impl ToString) {
-        self.errors.push(Error::new_spanned(at, indented(&message.to_string())));
+    pub(crate) fn error(&mut self, at: impl ToTokens, message: impl Into<String>) {
+        self.errors.push(Error::new_spanned(at, indented(&message.into())));
     }
 
     /// An error at one span.
-    pub(crate) fn error_at(&mut self, span: Span, message: impl ToString) {
-        self.errors.push(Error::new(span, indented(&message.to_string())));
+    pub(crate) fn error_at(&mut self, span: Span, message: impl Into<String>) {
+        self.errors.push(Error::new(span, indented(&message.into())));
     }
 
     pub(crate) fn push(&mut self, error: Error) {

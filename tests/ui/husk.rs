@@ -16,7 +16,7 @@ moe_model! {
 
     /// The paper's.
     layout Paper: layout {
-        mesh: mesh { dp: 32, tp: 3, pp: 16, ep: 8, etp: 1, sequence_parallel: on },
+        mesh: mesh { dp: 33, tp: 2, pp: 16, ep: 8, etp: 1, sequence_parallel: on },
         stages: stages { first: 4, last: 1 },
         schedule: one_f_one_b,
         zero: zero { dense: optimizer, expert: optimizer, groups: moe_block },

@@ -1,0 +1,410 @@
+//! How a model is laid out and run.
+
+use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
+use super::schema::{field_least, field_required, field_type, field_value, group, kind, words};
+use super::values::{Dtype, Factor, Percent, Switch, percent};
+use crate::device::Device;
+use crate::key::{Key, KeySet, Numbers};
+
+group! {
+    /// The mesh of ranks: how many share each axis. World = dp x tp x cp x pp; expert ranks lie inside a stage.
+    Mesh {
+        /// Data-parallel degree of the dense part.
+        dp: number at least 1 = MeshDp;
+        /// Tensor-parallel degree of attention, dense feed-forward network, embedding and head.
+        tp: number at least 1 = MeshTp, default 1;
+        /// Pipeline stages.
+        pp: number at least 1 = MeshPp, default 1;
+        /// Context-parallel degree.
+        cp: number at least 1 = MeshCp, default 1;
+        /// Expert-parallel degree: over how many ranks the routed experts are dealt.
+        ep: number at least 1 = MeshEp, default 1;
+        /// Expert tensor-parallel degree: over how many ranks one expert is split. 1 here, never `tp` silently.
+        etp: number at least 1 = MeshEtp, default 1;
+        /// Ranks of the whole job; 0 derives it. If given, it must equal the product.
+        world: number at least 0 = MeshWorld, default 0;
+        /// Whether the sequence is split over tensor-parallel ranks between the blocks.
+        sequence_parallel: Switch = MeshSequenceParallel, default Switch::Off;
+    }
+}
+
+group! {
+    /// How many layers each pipeline stage holds.
+    Stages {
+        /// Layers of the first stage; 0 lets it share evenly with the others.
+        first: number at least 0 = StagesFirst, default 0;
+        /// Layers of the last stage; 0 lets it share evenly with the others.
+        last: number at least 0 = StagesLast, default 0;
+    }
+}
+
+impl Stages {
+    /// Every stage holds the same number of layers.
+    pub const EVEN: Self = Self::DEFAULT;
+}
+
+words! {
+    /// The order in which a stage runs its micro-batches.
+    Schedule {
+        /// All forwards, then all backwards: every micro-batch is in flight at once.
+        Gpipe = "gpipe",
+        /// One forward, one backward (PipeDream-Flush): stage i holds at most pp - i micro-batches.
+        OneFOneB = "one_f_one_b",
+    }
+}
+
+words! {
+    /// What is sharded over the replicas of a parameter (ZeRO, arXiv:1910.02054).
+    ZeroStage {
+        /// Nothing.
+        None = "none",
+        /// Optimizer state (ZeRO-1).
+        Optimizer = "optimizer",
+        /// Optimizer state and gradients (ZeRO-2).
+        Gradients = "gradients",
+        /// Optimizer state, gradients and parameters (ZeRO-3).
+        Parameters = "parameters",
+    }
+}
+
+words! {
+    /// Over which ranks the state of which parameters is sharded.
+    ZeroGroups {
+        /// Dense parameters over dp x cp, routed experts over their own replicas (EDP).
+        ByReplica = "by_replica",
+        /// As arXiv:2502.07846 counts: router and shared experts follow the routed experts' group.
+        MoeBlock = "moe_block",
+        /// Every parameter over `zero.ways` ranks.
+        Uniform = "uniform",
+    }
+}
+
+group! {
+    /// ZeRO, separately for dense and routed-expert parameters.
+    Zero {
+        /// Stage for the parameters of the dense group.
+        dense: ZeroStage = ZeroDense, default ZeroStage::None;
+        /// Stage for the parameters of the expert group.
+        expert: ZeroStage = ZeroExpert, default ZeroStage::None;
+        /// Which ranks share.
+        groups: ZeroGroups = ZeroGroups, default ZeroGroups::ByReplica;
+        /// Ranks that share under `groups: uniform`.
+        ways: number at least 0 = ZeroWays, default 0;
+    }
+}
+
+impl Zero {
+    /// Nothing is sharded.
+    pub const NONE: Self = Self::both(ZeroStage::None);
+    /// Optimizer state is sharded (ZeRO-1).
+    pub const OPTIMIZER: Self = Self::both(ZeroStage::Optimizer);
+    /// Optimizer state and gradients are sharded (ZeRO-2).
+    pub const GRADIENTS: Self = Self::both(ZeroStage::Gradients);
+    /// Optimizer state, gradients and parameters are sharded (ZeRO-3).
+    pub const PARAMETERS: Self = Self::both(ZeroStage::Parameters);
+
+    /// The same stage for dense and expert parameters.
+    #[must_use]
+    pub const fn both(stage: ZeroStage) -> Self {
+        Self { dense: stage, expert: stage, ..Self::DEFAULT }
+    }
+}
+
+words! {
+    /// How the ranks of a group hold a weight.
+    Split {
+        /// Each holds its part.
+        Split = "split",
+        /// Each holds the whole.
+        Replicated = "replicated",
+    }
+}
+
+group! {
+    /// Where frameworks (or a paper) differ in placing a weight.
+    Placement {
+        /// The rotary part of the query projection, over `tp`.
+        query_rope: Split = PlacementQueryRope, default Split::Split;
+        /// The shared experts, over `tp`.
+        shared_experts: Split = PlacementSharedExperts, default Split::Split;
+        /// The dense feed-forward network, over `tp`.
+        dense_ffn: Split = PlacementDenseFfn, default Split::Split;
+        /// The vocabulary is padded to a multiple of this times `tp` (Megatron pads to 128).
+        vocab_multiple: number at least 1 = PlacementVocabMultiple, default 1;
+    }
+}
+
+group! {
+    /// The number format of each role.
+    Precision {
+        /// Weights that forward and backward use.
+        weights: Dtype = PrecisionWeights, default Dtype::Bf16;
+        /// Gradients that accumulate over micro-batches.
+        gradients: Dtype = PrecisionGradients, default Dtype::Fp32;
+        /// The optimizer's master copy of the weights.
+        master: Dtype = PrecisionMaster, default Dtype::Fp32;
+        /// First and second moment, each.
+        moments: Dtype = PrecisionMoments, default Dtype::Fp32;
+        /// Activations saved for backward, masks and fp32 logits apart.
+        activations: Dtype = PrecisionActivations, default Dtype::Bf16;
+    }
+}
+
+group! {
+    /// The work of one step on one replica.
+    Batch {
+        /// Tokens of one sequence.
+        sequence: number at least 1 = BatchSequence;
+        /// Sequences of one micro-batch.
+        micro: number at least 1 = BatchMicro, default 1;
+        /// Micro-batches of one step.
+        count: number at least 1 = BatchCount, default 1;
+        /// Sequences of one step over all replicas; 0 derives it. If given, it must equal the product.
+        global: number at least 0 = BatchGlobal, default 0;
+    }
+}
+
+words! {
+    /// What is computed again in backward instead of being kept.
+    Recompute {
+        /// Nothing: forward keeps all that backward needs.
+        None = "none",
+        /// Everything but each block's input.
+        Full = "full",
+    }
+}
+
+group! {
+    /// No token is dropped; the hottest rank gets `skew` times the balanced load.
+    Dropless {
+        /// Load of the hottest rank over the balanced load.
+        skew: decimal = RoutingSkew, default Factor::ONE;
+    }
+}
+
+group! {
+    /// Each expert has a fixed number of slots; what does not fit is dropped.
+    Capacity {
+        /// Slots over the balanced load of an expert.
+        factor: decimal = RoutingFactor, default Factor::ONE;
+    }
+}
+
+/// How many token copies a rank's experts must make room for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(tag = "kind"))]
+pub enum Routing {
+    /// No token is dropped.
+    #[cfg_attr(feature = "serde", serde(rename = "dropless"))]
+    Dropless(Dropless),
+    /// A fixed number of slots for each expert.
+    #[cfg_attr(feature = "serde", serde(rename = "capacity"))]
+    Capacity(Capacity),
+}
+
+impl Routing {
+    /// Dropless, and every expert gets the same load.
+    pub const BALANCED: Self = Self::Dropless(Dropless::DEFAULT);
+}
+
+words! {
+    /// How attention is computed.
+    Kernel {
+        /// Scores and probabilities are kept, s x s of them a head.
+        Eager = "eager",
+        /// A fused kernel keeps one fp32 log-sum-exp a row and head (FlashAttention, arXiv:2205.14135).
+        Flash = "flash",
+    }
+}
+
+words! {
+    /// Whose tokens an expert-parallel group routes.
+    Pool {
+        /// As arXiv:2502.07846 counts: one replica's tokens, dealt over the group; router and shared experts
+        /// see the whole sequence.
+        Replica = "replica",
+        /// Every rank of the group brings its own tokens, and router and shared experts see those: what the
+        /// grid implies.
+        Group = "group",
+    }
+}
+
+words! {
+    /// At what grain full recomputation keeps inputs.
+    Checkpoint {
+        /// One input a layer.
+        Layer = "layer",
+        /// One input for attention and one for the feed-forward network.
+        SubBlock = "sub_block",
+    }
+}
+
+group! {
+    /// arXiv:2502.07846: what its Table 10 counts, and by name what it leaves open.
+    Paper {
+        /// How attention is computed; the paper counts eager attention.
+        kernel: Kernel = AccountingKernel, default Kernel::Eager;
+        /// Whether dropout masks are counted; the paper does, DeepSeek-V3 has none.
+        dropout: Switch = AccountingDropout, default Switch::On;
+        /// Whose tokens are routed.
+        pool: Pool = AccountingPool, default Pool::Replica;
+    }
+}
+
+group! {
+    /// The hand-sized worked example: fused attention, no dropout, all-to-all buffers, a working set in forward
+    /// and an fp32 copy of the gradient shard in the optimizer step.
+    WorkedExample {
+        /// At what grain inputs are kept.
+        checkpoint: Checkpoint = AccountingCheckpoint, default Checkpoint::Layer;
+    }
+}
+
+/// By whose rules activations and transients are counted. Neither of these counts MTP modules or the
+/// router's correction bias on a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(tag = "kind"))]
+pub enum Accounting {
+    /// arXiv:2502.07846.
+    #[cfg_attr(feature = "serde", serde(rename = "paper"))]
+    Paper(Paper),
+    /// The hand-sized worked example.
+    #[cfg_attr(feature = "serde", serde(rename = "worked_example"))]
+    WorkedExample(WorkedExample),
+}
+
+impl Accounting {
+    /// The paper's own choices.
+    pub const PAPER: Self = Self::Paper(Paper::DEFAULT);
+    /// One checkpoint a layer.
+    pub const WORKED_EXAMPLE: Self = Self::WorkedExample(WorkedExample::DEFAULT);
+
+    /// The name in a declaration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paper(_) => "paper",
+            Self::WorkedExample(_) => "worked_example",
+        }
+    }
+}
+
+/// How the model is laid out and run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Layout {
+    /// The mesh of ranks.
+    pub mesh: Mesh,
+    /// Layers of each stage.
+    pub stages: Stages,
+    /// Order of micro-batches.
+    pub schedule: Schedule,
+    /// What is sharded over replicas.
+    pub zero: Zero,
+    /// Where weights are split or replicated.
+    pub placement: Placement,
+    /// Number formats.
+    pub precision: Precision,
+    /// The work of one step.
+    pub batch: Batch,
+    /// What is computed again.
+    pub recompute: Recompute,
+    /// Load of the experts.
+    pub routing: Routing,
+    /// By whose rules activations are counted.
+    pub accounting: Accounting,
+    /// What the worst rank must fit on, if anything.
+    pub device: Device,
+    /// What to keep free on top of the budget.
+    pub headroom: Percent,
+}
+
+impl Layout {
+    /// What absent keys mean; required ones stand at the smallest legal number.
+    pub const DEFAULT: Self = Self {
+        mesh: Mesh::DEFAULT,
+        stages: Stages::EVEN,
+        schedule: Schedule::OneFOneB,
+        zero: Zero::NONE,
+        placement: Placement::DEFAULT,
+        precision: Precision::DEFAULT,
+        batch: Batch::DEFAULT,
+        recompute: Recompute::None,
+        routing: Routing::BALANCED,
+        accounting: Accounting::PAPER,
+        device: Device::None,
+        headroom: percent(0),
+    };
+
+    /// The keys of a layout.
+    pub const FIELDS: &'static [Field] = &[
+        Field { key: Key::Mesh, value: kind(&[Kind::plain("mesh", "Mesh", Mesh::FIELDS)]), required: true },
+        Field {
+            key: Key::Stages,
+            value: Value::Choice {
+                words: &[Word { word: "even", path: "Stages::EVEN" }],
+                kinds: &[Kind::plain("stages", "Stages", Stages::FIELDS)],
+            },
+            required: false,
+        },
+        Field { key: Key::Schedule, value: Value::Choice { words: Schedule::WORDS, kinds: &[] }, required: false },
+        Field {
+            key: Key::Zero,
+            value: Value::Choice {
+                // In the order of `ZeroStage::ALL`, which `Spec::set` relies on.
+                words: &[
+                    Word { word: "none", path: "Zero::NONE" },
+                    Word { word: "optimizer", path: "Zero::OPTIMIZER" },
+                    Word { word: "gradients", path: "Zero::GRADIENTS" },
+                    Word { word: "parameters", path: "Zero::PARAMETERS" },
+                ],
+                kinds: &[Kind::plain("zero", "Zero", Zero::FIELDS)],
+            },
+            required: false,
+        },
+        Field {
+            key: Key::Placement,
+            value: kind(&[Kind::plain("placement", "Placement", Placement::FIELDS)]),
+            required: false,
+        },
+        Field {
+            key: Key::Precision,
+            value: kind(&[Kind::plain("precision", "Precision", Precision::FIELDS)]),
+            required: false,
+        },
+        Field { key: Key::Batch, value: kind(&[Kind::plain("batch", "Batch", Batch::FIELDS)]), required: true },
+        Field { key: Key::Recompute, value: Value::Choice { words: Recompute::WORDS, kinds: &[] }, required: false },
+        Field {
+            key: Key::Routing,
+            value: Value::Choice {
+                words: &[Word { word: "balanced", path: "Routing::BALANCED" }],
+                kinds: &[
+                    Kind { word: "dropless", ty: "Dropless", variant: "Routing::Dropless", fields: Dropless::FIELDS },
+                    Kind { word: "capacity", ty: "Capacity", variant: "Routing::Capacity", fields: Capacity::FIELDS },
+                ],
+            },
+            required: false,
+        },
+        Field {
+            key: Key::Accounting,
+            value: Value::Choice {
+                words: &[
+                    Word { word: "paper", path: "Accounting::PAPER" },
+                    Word { word: "worked_example", path: "Accounting::WORKED_EXAMPLE" },
+                ],
+                kinds: &[
+                    Kind { word: "paper", ty: "Paper", variant: "Accounting::Paper", fields: Paper::FIELDS },
+                    Kind {
+                        word: "worked_example",
+                        ty: "WorkedExample",
+                        variant: "Accounting::WorkedExample",
+                        fields: WorkedExample::FIELDS,
+                    },
+                ],
+            },
+            required: true,
+        },
+        Field { key: Key::Device, value: Value::Choice { words: Device::WORDS, kinds: &[] }, required: false },
+        Field { key: Key::Headroom, value: Value::Percent, required: false },
+    ];
+}

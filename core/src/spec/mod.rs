@@ -1,0 +1,206 @@
+//! The Spec: what the user said, as plain data, and the one table of keys behind it.
+//!
+//! Each group in `architecture.rs` and `layout.rs` is written once. From it come the struct that a declaration fills,
+//! its documentation, the [`Field`]s by which the macro (and any file reader) walks a declaration, and access by
+//! [`Key`]. A new key is one line in `key.rs` and one line there.
+
+mod architecture;
+mod layout;
+pub(crate) mod schema;
+mod values;
+
+pub use crate::device::Device;
+pub use architecture::{Architecture, Attention, Experts, Gqa, Layers, Mla};
+pub use layout::{
+    Accounting, Batch, Capacity, Checkpoint, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool, Precision,
+    Recompute, Routing, Schedule, Split, Stages, WorkedExample, Zero, ZeroGroups, ZeroStage,
+};
+pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
+pub use values::{Dtype, Factor, Percent, Switch, percent};
+
+use crate::key::{Key, Numbers};
+
+/// One architecture under one layout: everything that a budget depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Spec {
+    /// What the model is.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub architecture: Architecture,
+    /// How it is laid out.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub layout: Layout,
+}
+
+impl Spec {
+    /// Absent keys at their defaults, required ones at the smallest legal number.
+    pub const DEFAULT: Self = Self { architecture: Architecture::DEFAULT, layout: Layout::DEFAULT };
+
+    /// Every leaf as one number, by its key.
+    #[must_use]
+    pub const fn numbers(&self) -> Numbers {
+        let (a, l) = (&self.architecture, &self.layout);
+        let mut numbers = Numbers::NONE;
+        let n = &mut numbers;
+        n.put(Key::Hidden, a.hidden);
+        n.put(Key::Vocab, a.vocab);
+        n.put(Key::Mtp, a.mtp);
+        a.layers.read(n);
+        match &a.attention {
+            Attention::Mla(mla) => mla.read(n),
+            Attention::Gqa(gqa) => gqa.read(n),
+        }
+        a.experts.read(n);
+        l.mesh.read(n);
+        l.stages.read(n);
+        n.put(Key::Schedule, l.schedule as u64);
+        l.zero.read(n);
+        l.placement.read(n);
+        l.precision.read(n);
+        l.batch.read(n);
+        n.put(Key::Recompute, l.recompute as u64);
+        match &l.routing {
+            Routing::Dropless(dropless) => dropless.read(n),
+            Routing::Capacity(capacity) => capacity.read(n),
+        }
+        match &l.accounting {
+            Accounting::Paper(paper) => paper.read(n),
+            Accounting::WorkedExample(example) => example.read(n),
+        }
+        n.put(Key::Device, l.device as u64);
+        n.put(Key::Headroom, l.headroom.percent);
+        numbers
+    }
+
+    /// The smallest number that a key may hold, or `None` where the key holds no number.
+    #[must_use]
+    pub const fn least(key: Key) -> Option<u64> {
+        match key {
+            Key::Hidden | Key::Vocab => return Some(1),
+            Key::Mtp => return Some(0),
+            _ => {}
+        }
+        let groups = [
+            Mesh::least(key),
+            Mla::least(key),
+            Gqa::least(key),
+            Layers::least(key),
+            Experts::least(key),
+            Stages::least(key),
+            Batch::least(key),
+            Zero::least(key),
+            Placement::least(key),
+            Precision::least(key),
+            Dropless::least(key),
+            Capacity::least(key),
+            Paper::least(key),
+            WorkedExample::least(key),
+        ];
+        let mut i = 0;
+        while i < groups.len() {
+            if groups[i].is_some() {
+                return groups[i];
+            }
+            i += 1;
+        }
+        None
+    }
+
+    /// Whether every number is one that its key may hold.
+    #[must_use]
+    pub const fn is_in_range(&self) -> bool {
+        let (a, l) = (&self.architecture, &self.layout);
+        let attention = match &a.attention {
+            Attention::Mla(mla) => mla.is_in_range(),
+            Attention::Gqa(gqa) => gqa.is_in_range(),
+        };
+        let routing = match &l.routing {
+            Routing::Dropless(dropless) => dropless.is_in_range(),
+            Routing::Capacity(capacity) => capacity.is_in_range(),
+        };
+        let accounting = match &l.accounting {
+            Accounting::Paper(paper) => paper.is_in_range(),
+            Accounting::WorkedExample(example) => example.is_in_range(),
+        };
+        let top = a.hidden >= 1 && a.hidden <= NUMBER_MAX && a.vocab >= 1 && a.vocab <= NUMBER_MAX;
+        top && a.mtp <= NUMBER_MAX
+            && attention
+            && a.layers.is_in_range()
+            && a.experts.is_in_range()
+            && l.mesh.is_in_range()
+            && l.stages.is_in_range()
+            && l.batch.is_in_range()
+            && l.zero.is_in_range()
+            && l.placement.is_in_range()
+            && l.precision.is_in_range()
+            && routing
+            && accounting
+            && l.headroom.percent <= NUMBER_MAX
+    }
+
+    /// Writes the leaf behind a key, in the coding of [`Numbers`]; a key that this Spec does not have is left
+    /// alone. A bare word in the place of a group (`zero: optimizer`) writes what the word stands for.
+    ///
+    /// # Panics
+    /// If `code` is not the place of a word in the key's list.
+    pub const fn set(&mut self, key: Key, code: u64) {
+        let (a, l) = (&mut self.architecture, &mut self.layout);
+        match key {
+            Key::Hidden => a.hidden = code,
+            Key::Vocab => a.vocab = code,
+            Key::Mtp => a.mtp = code,
+            Key::Schedule => l.schedule = Schedule::at(code),
+            Key::Recompute => l.recompute = Recompute::at(code),
+            Key::Device => l.device = Device::at(code),
+            Key::Headroom => l.headroom = percent(code),
+            Key::Zero => l.zero = Zero::both(ZeroStage::at(code)),
+            Key::Stages => l.stages = Stages::EVEN,
+            Key::Routing => l.routing = Routing::BALANCED,
+            Key::Accounting => self.choose(key, code),
+            _ => {
+                a.layers.set(key, code);
+                match &mut a.attention {
+                    Attention::Mla(mla) => mla.set(key, code),
+                    Attention::Gqa(gqa) => gqa.set(key, code),
+                }
+                a.experts.set(key, code);
+                l.mesh.set(key, code);
+                l.stages.set(key, code);
+                l.zero.set(key, code);
+                l.placement.set(key, code);
+                l.precision.set(key, code);
+                l.batch.set(key, code);
+                match &mut l.routing {
+                    Routing::Dropless(dropless) => dropless.set(key, code),
+                    Routing::Capacity(capacity) => capacity.set(key, code),
+                }
+                match &mut l.accounting {
+                    Accounting::Paper(paper) => paper.set(key, code),
+                    Accounting::WorkedExample(example) => example.set(key, code),
+                }
+            }
+        }
+    }
+
+    /// Chooses a kind by its place in the key's list, all its own keys at their defaults.
+    pub const fn choose(&mut self, key: Key, kind: u64) {
+        let (a, l) = (&mut self.architecture, &mut self.layout);
+        match (key, kind) {
+            (Key::Attention, 0) => a.attention = Attention::Mla(Mla::DEFAULT),
+            (Key::Attention, _) => a.attention = Attention::Gqa(Gqa::DEFAULT),
+            (Key::Layers, _) => a.layers = Layers::DEFAULT,
+            (Key::Experts, _) => a.experts = Experts::DEFAULT,
+            (Key::Mesh, _) => l.mesh = Mesh::DEFAULT,
+            (Key::Stages, _) => l.stages = Stages::DEFAULT,
+            (Key::Zero, _) => l.zero = Zero::DEFAULT,
+            (Key::Placement, _) => l.placement = Placement::DEFAULT,
+            (Key::Precision, _) => l.precision = Precision::DEFAULT,
+            (Key::Batch, _) => l.batch = Batch::DEFAULT,
+            (Key::Routing, 0) => l.routing = Routing::BALANCED,
+            (Key::Routing, _) => l.routing = Routing::Capacity(Capacity::DEFAULT),
+            (Key::Accounting, 0) => l.accounting = Accounting::PAPER,
+            (Key::Accounting, _) => l.accounting = Accounting::WORKED_EXAMPLE,
+            _ => {}
+        }
+    }
+}

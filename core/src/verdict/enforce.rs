@@ -1,0 +1,93 @@
+//! How the compiler reports numbers that only it knows: all laws that wait for them are judged once, then each is
+//! enforced in a constant of its own, so that all breaches are reported.
+
+use super::Violation;
+use super::blame::blame;
+use crate::key::{Key, KeySet};
+use crate::law::{self, LAWS};
+use crate::spec::Spec;
+use crate::text::Text;
+
+/// Laws of the table, by their places: what the compiler judges of a Spec, once, before it reports one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct LawSet(u64);
+
+/// Stands for `number-range`, which is not in the table.
+const OUT_OF_RANGE: u64 = 1 << 63;
+
+const _: () = assert!(LAWS.len() < 63, "a LawSet holds 63 laws");
+
+impl LawSet {
+    /// The laws whose bits are set.
+    #[must_use]
+    pub const fn of(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Those of the set that a Spec breaks. Of a Spec with a number out of range nothing but that can be said.
+    #[must_use]
+    pub const fn broken(self, spec: &Spec) -> Self {
+        if !spec.is_in_range() {
+            return Self(OUT_OF_RANGE);
+        }
+        let numbers = spec.numbers();
+        let (mut broken, mut left) = (0, self.0);
+        while left != 0 {
+            let law = left.trailing_zeros();
+            if !LAWS[law as usize].holds(&numbers) {
+                broken |= 1 << law;
+            }
+            left &= left - 1;
+        }
+        Self(broken)
+    }
+}
+
+/// Panics with the text of those of some laws that the Spec breaks, or with that of a number out of range: how the
+/// compiler reports numbers that only it knows. The laws share two places in the declaration, the first of them that of
+/// the key at place `at` of [`Key::ALL`].
+///
+/// # Panics
+/// If one is broken.
+#[track_caller]
+pub const fn enforce(at: usize, laws: u64, broken: LawSet, spec: &Spec) {
+    // A small function in front of a large one: const evaluation sets up all of a function that it calls.
+    if broken.0 != 0 {
+        report(Key::ALL[at], laws, broken, spec);
+    }
+}
+
+#[track_caller]
+const fn report(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
+    let numbers = spec.numbers();
+    if broken.0 == OUT_OF_RANGE {
+        if let Some(number) = numbers.get(at)
+            && !law::range(at, number)
+        {
+            let text = Violation { law: None, at, below: None, above: None }.text(spec);
+            panic!("{}", text.as_str());
+        }
+        return;
+    }
+    let mut left = broken.0 & laws;
+    let mut text = Text::new();
+    while left != 0 {
+        let violation = blame(&LAWS[left.trailing_zeros() as usize], &numbers, KeySet::EMPTY);
+        text = if text.is_empty() { text } else { text.str("\nerror: ") }.text(&violation.text(spec));
+        left &= left - 1;
+    }
+    assert!(text.is_empty(), "{}", text.as_str());
+}
+
+/// Panics if a Spec that breaks no other law breaks one that judges its budget.
+///
+/// # Panics
+/// If it does.
+#[track_caller]
+pub const fn enforce_budget(law: usize, broken: LawSet, spec: &Spec) {
+    let law = &LAWS[law];
+    if broken.0 == 0 && !law.holds_for_budget(spec) {
+        let text = Violation { law: Some(law), at: law.at[0], below: None, above: None }.text(spec);
+        panic!("{}", text.as_str());
+    }
+}

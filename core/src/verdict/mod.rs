@@ -1,0 +1,158 @@
+//! What is wrong with a Spec: [`judge`] for all of it, and beside it whom to blame, how to say it, and how the compiler
+//! says it of numbers that only it knows.
+
+mod blame;
+mod enforce;
+mod wording;
+
+pub use enforce::{LawSet, enforce, enforce_budget};
+
+use crate::key::{Key, KeySet, Numbers};
+use crate::law::{self, BUDGET_LAWS, LAWS, Law, Severity};
+use crate::spec::Spec;
+use blame::blame;
+
+/// One law that a Spec breaks.
+#[derive(Clone, Copy, Debug)]
+pub struct Violation {
+    /// The law; `None` is `number-range`: the number lies outside what its key may hold.
+    pub law: Option<&'static Law>,
+    /// The key to blame.
+    pub at: Key,
+    /// Values of that key that mend it: the nearest below and above.
+    pub below: Option<u64>,
+    /// See [`Violation::below`].
+    pub above: Option<u64>,
+}
+
+/// Everything that is wrong with a Spec.
+#[derive(Clone, Copy, Debug)]
+pub struct Violations {
+    list: [Option<Violation>; Self::CAPACITY],
+    len: usize,
+    spec: Spec,
+}
+
+impl Violations {
+    const CAPACITY: usize = 64;
+
+    const fn of(spec: &Spec) -> Self {
+        Self { list: [None; Self::CAPACITY], len: 0, spec: *spec }
+    }
+
+    const fn push(&mut self, violation: Violation) {
+        if self.len < Self::CAPACITY {
+            self.list[self.len] = Some(violation);
+            self.len += 1;
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The Spec that breaks them.
+    #[must_use]
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The breaches, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = &Violation> {
+        self.list[..self.len].iter().flatten()
+    }
+
+    /// The first breach, if there is one.
+    #[must_use]
+    pub const fn first(&self) -> Option<Violation> {
+        self.list[0]
+    }
+}
+
+impl core::fmt::Display for Violations {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for (i, violation) in self.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "error: {}", violation.text(&self.spec))?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Violations {}
+
+/// Judges a Spec by every law: numbers out of range first, then all errors, then the budget if all else holds.
+#[must_use]
+pub const fn judge(spec: &Spec) -> Violations {
+    judge_known(spec, KeySet::EMPTY)
+}
+
+/// As [`judge`], of a Spec some of whose keys only the compiler will know: laws that need one of them are left out.
+#[must_use]
+pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
+    let mut violations = Violations::of(spec);
+    let numbers = spec.numbers();
+    let mut out_of_range = KeySet::EMPTY;
+    let mut i = 0;
+    while i < Key::ALL.len() {
+        let key = Key::ALL[i];
+        if let Some(number) = numbers.get(key)
+            && !unknown.has(key)
+            && !law::range(key, number)
+        {
+            out_of_range = out_of_range.with(key);
+            violations.push(Violation { law: None, at: key, below: None, above: None });
+        }
+        i += 1;
+    }
+    let skip = unknown.and(out_of_range);
+    let mut i = 0;
+    while i + BUDGET_LAWS < LAWS.len() {
+        let law = &LAWS[i];
+        let is_error = matches!(law.severity, Severity::Error);
+        if is_error && !law.keys().meets(skip) && !law.holds(&numbers) {
+            violations.push(blame(law, &numbers, unknown));
+        }
+        i += 1;
+    }
+    while i < LAWS.len() && violations.is_empty() && !skip.meets(KeySet::ALL) {
+        if LAWS[i].when.applies(&numbers) && !LAWS[i].holds_for_budget(spec) {
+            violations.push(Violation { law: Some(&LAWS[i]), at: LAWS[i].at[0], below: None, above: None });
+        }
+        i += 1;
+    }
+    violations
+}
+
+/// Whether a Spec breaks no law. Cheaper than [`judge`], which also finds whom to blame.
+#[must_use]
+pub const fn is_valid(spec: &Spec) -> bool {
+    let (device, bits) = (&LAWS[LAWS.len() - 1], &LAWS[LAWS.len() - 2]);
+    is_sound(spec) && bits.holds_for_budget(spec) && device.holds_for_budget(spec)
+}
+
+/// Whether a Spec breaks no law but those that judge budgets.
+#[must_use]
+pub(crate) const fn is_sound(spec: &Spec) -> bool {
+    spec.is_in_range() && breaches(&spec.numbers()) == 0
+}
+
+/// Errors of the table that a Spec of these numbers breaks, budgets apart.
+pub(crate) const fn breaches(numbers: &Numbers) -> u64 {
+    let (mut broken, mut i) = (0, 0);
+    while i + BUDGET_LAWS < LAWS.len() {
+        broken += (matches!(LAWS[i].severity, Severity::Error) && !LAWS[i].holds(numbers)) as u64;
+        i += 1;
+    }
+    broken
+}

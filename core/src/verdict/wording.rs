@@ -1,0 +1,288 @@
+//! How a breach is worded: the numbers and the relation that they lack, why it must hold, what to write instead. One text
+//! for the macro, the compiler and the run time.
+
+use super::blame::field;
+use super::{Violation, breaches};
+use crate::bytes::Bytes;
+use crate::device::Device;
+use crate::key::Key;
+use crate::law::{self, Quantity, Rule};
+use crate::plan::Plan;
+use crate::saturating::zero_or;
+use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, ZeroStage};
+use crate::stages::{self, Misfit};
+use crate::text::Text;
+
+/// A value as a declaration writes it.
+const fn written(text: Text, key: Key, code: u64) -> Text {
+    match field(key) {
+        Some(Field { value: Value::Choice { words, kinds: [] }, .. }) if code < words.len() as u64 => {
+            // A place in a list fits, and is in it.
+            #[allow(clippy::cast_possible_truncation)]
+            text.str(words[code as usize].word)
+        }
+        _ if matches!(key, Key::RoutingSkew | Key::RoutingFactor) => text.thousandths(code),
+        _ => text.int(code),
+    }
+}
+
+/// A key and its value: `` `mesh.tp` = 3 ``.
+const fn assigned(text: Text, key: Key, spec: &Spec) -> Text {
+    let text = text.str("`").str(key.path()).str("`");
+    match spec.numbers().get(key) {
+        Some(code) => written(text.str(" = "), key, code),
+        None => text,
+    }
+}
+
+/// A quantity and its value: `` `mesh.ep` x `mesh.etp` = 8 ``.
+const fn quantity(mut text: Text, quantity: Quantity, spec: &Spec) -> Text {
+    let between = match quantity {
+        Quantity::Of(key) => return assigned(text, key, spec),
+        Quantity::Just(n) => return text.int(n),
+        Quantity::Reachable => return reachable(text, spec),
+        Quantity::Product(_) => "` x `",
+        Quantity::Sum(_) => "` + `",
+    };
+    let keys = quantity.keys();
+    let mut i = 0;
+    while i < keys.len() {
+        text = text.str(if i == 0 { "`" } else { between }).str(keys[i].path());
+        i += 1;
+    }
+    match quantity.value(&spec.numbers()) {
+        Some(value) => text.str("` = ").int(value),
+        None => text.str("`, which does not fit in 64 bits,"),
+    }
+}
+
+const fn reachable(text: Text, spec: &Spec) -> Text {
+    let experts = spec.architecture.experts;
+    let size = zero_or(experts.routed.checked_div(experts.groups));
+    text.str("the ")
+        .int(experts.active_groups.saturating_mul(size))
+        .str(" experts of `experts.active_groups` = ")
+        .int(experts.active_groups)
+        .str(" groups of ")
+        .int(size)
+}
+
+impl Violation {
+    /// The law's name.
+    #[must_use]
+    pub const fn id(&self) -> &'static str {
+        match self.law {
+            Some(law) => law.id,
+            None => "number-range",
+        }
+    }
+
+    /// The breach in one line: the numbers and the relation that they lack.
+    #[must_use]
+    pub const fn message(&self, spec: &Spec) -> Text {
+        let text = Text::new();
+        let Some(law) = self.law else {
+            let text = assigned(text, self.at, spec);
+            return match Spec::least(self.at) {
+                Some(least) if matches!(spec.numbers().get(self.at), Some(n) if n < least) => {
+                    text.str(" is less than ").int(least)
+                }
+                _ => text.str(" is more than ").int(NUMBER_MAX),
+            };
+        };
+        match law.rule {
+            Rule::Divides(a, b) => quantity(quantity(text, a, spec).str(" does not divide "), b, spec),
+            Rule::EitherDivides(a, b) => {
+                quantity(quantity(text, a, spec).str(" neither divides nor is divided by "), b, spec)
+            }
+            Rule::AtLeast(a, b) => quantity(quantity(text, a, spec).str(" is less than "), b, spec),
+            Rule::AtMost(a, b) => quantity(quantity(text, a, spec).str(" is more than "), b, spec),
+            Rule::Equal(a, b) => quantity(quantity(text, a, spec).str(" is not "), b, spec),
+            Rule::Needs(key, a, b) => {
+                let text = assigned(text, key, spec).str(" needs ");
+                quantity(quantity(text, a, spec).str(" to be at least "), b, spec)
+            }
+            Rule::IsOn(key) => assigned(text, key, spec).str(" must be on"),
+            Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
+            Rule::LayersFallToStages => misfit(text, spec),
+            Rule::SkewIsPossible => {
+                let text = assigned(text, Key::RoutingSkew, spec).str(" is not between 1 and ");
+                text.thousandths(law::worst_skew(&spec.numbers()))
+            }
+            Rule::Fits64Bits => text.str("the budget of the worst rank does not fit in 64 bits of bytes"),
+            Rule::FitsDevice => unfit(text, spec),
+        }
+    }
+
+    /// Why the law is one, with its name.
+    #[must_use]
+    pub const fn note(&self) -> Text {
+        let (id, why) = match self.law {
+            Some(law) => (law.id, law.why),
+            None => ("number-range", "degrees and widths are whole numbers of a bounded size"),
+        };
+        Text::new().str(why).str(" (").str(id).str(")")
+    }
+
+    /// What to write instead; empty where nothing near helps.
+    #[must_use]
+    pub const fn help(&self, spec: &Spec) -> Text {
+        let text = Text::new();
+        let Some(law) = self.law else { return text };
+        if matches!(law.rule, Rule::FitsDevice) {
+            return relief(text, spec);
+        }
+        let text = match (self.below, self.above) {
+            (Some(below), Some(above)) => {
+                let text = text.str("the nearest legal values of `").str(self.at.path()).str("` are ");
+                written(written(text, self.at, below).str(" and "), self.at, above)
+            }
+            (Some(value), None) | (None, Some(value)) => {
+                let text = text.str("the nearest legal value of `").str(self.at.path()).str("` is ");
+                written(text, self.at, value)
+            }
+            (None, None) => text,
+        };
+        if let Rule::LayersFallToStages = law.rule
+            && spec.layout.stages.first == 0
+            && spec.layout.stages.last == 0
+            && let Ok(layers) = match law::division(&spec.numbers()) {
+                Err(Misfit::Rest(division)) => Ok(division.layers),
+                _ => Err(()),
+            }
+            && let Some(last) = stages::proposal(layers, spec.layout.mesh.pp)
+        {
+            let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
+            return text.str("write `stages: stages { last: ").int(last).str(" }`");
+        }
+        text
+    }
+
+    /// The whole text: message, note and help.
+    #[must_use]
+    pub const fn text(&self, spec: &Spec) -> Text {
+        let text = self.message(spec).str("\n= note: ").text(&self.note());
+        let help = self.help(spec);
+        if help.is_empty() { text } else { text.str("\n= help: ").text(&help) }
+    }
+}
+
+/// How layers fail to fall to stages.
+const fn misfit(text: Text, spec: &Spec) -> Text {
+    let (layers, pp) = (Quantity::Sum(&[Key::LayersDense, Key::LayersMoe]), Key::MeshPp);
+    match law::division(&spec.numbers()) {
+        Err(Misfit::Rest(division)) if division.first == 0 && division.last == 0 => {
+            quantity(assigned(text, pp, spec).str(" does not divide "), layers, spec)
+        }
+        Err(Misfit::Rest(division)) => assigned(text, pp, spec)
+            .str(" leaves ")
+            .int(division.alike)
+            .str(" stages alike for ")
+            .int(division.rest)
+            .str(" layers, after `stages.first` = ")
+            .int(division.first)
+            .str(" and `stages.last` = ")
+            .int(division.last)
+            .str(" of ")
+            .int(division.layers),
+        Err(Misfit::Layers) => quantity(
+            quantity(text, Quantity::Sum(&[Key::StagesFirst, Key::StagesLast]), spec).str(" is more than "),
+            layers,
+            spec,
+        ),
+        _ => assigned(text, pp, spec).str(" has no room for both `stages.first` and `stages.last`"),
+    }
+}
+
+/// By how much the worst rank does not fit, and what fills it.
+const fn unfit(text: Text, spec: &Spec) -> Text {
+    let Some(plan) = Plan::unchecked(*spec) else { return text };
+    let peak = plan.peak();
+    let device = spec.layout.device;
+    let ranks = plan.ranks_of_stage(peak.stage);
+    let mut text = text
+        .str("the worst rank needs ")
+        .text(&plan.peak_with_headroom().text())
+        .str(", more than the ")
+        .text(&device.usable().text())
+        .str(" of `device` = ")
+        .str(device.word())
+        .str("\n= note: ranks ")
+        .int(ranks.start)
+        .str(" to ")
+        .int(ranks.end - 1)
+        .str(", stage ")
+        .int(peak.stage)
+        .str(", in ")
+        .str(peak.phase.name())
+        .str(": ")
+        .text(&peak.total.text())
+        .str(", and ")
+        .int(spec.layout.headroom.percent)
+        .str(" percent headroom")
+        .str("\n= note: the largest are ");
+    let inventory = plan.inventory(peak.stage);
+    let in_flight = plan.in_flight(peak.stage);
+    let (mut shown, mut below) = (0, Bytes::MAX);
+    while shown < 5 {
+        // The largest entry that is smaller than the one before; equal ones are shown once.
+        let (mut largest, mut i) = (None, 0);
+        let mut most = Bytes::ZERO;
+        while i < inventory.len() {
+            let bytes = inventory.get(i).bytes_at(peak.phase, in_flight);
+            if bytes.bytes() < below.bytes() && bytes.bytes() > most.bytes() {
+                largest = Some(i);
+                most = bytes;
+            }
+            i += 1;
+        }
+        let Some(i) = largest else { break };
+        text = text.str(if shown > 0 { ", " } else { "" }).str(inventory.get(i).name).str(" ").text(&most.text());
+        below = most;
+        shown += 1;
+    }
+    text
+}
+
+/// Changes of one key that would make the worst rank fit: tried, not guessed.
+const fn relief(mut text: Text, spec: &Spec) -> Text {
+    let device = spec.layout.device;
+    let mut found = 0;
+    let mut i = 0;
+    while i < 4 {
+        let mut trial = *spec;
+        let (differs, change) = match i {
+            0 => {
+                trial.layout.recompute = Recompute::Full;
+                (matches!(spec.layout.recompute, Recompute::None), "`recompute: full`")
+            }
+            1 => {
+                trial.layout.zero.dense = ZeroStage::Optimizer;
+                trial.layout.zero.expert = ZeroStage::Optimizer;
+                (matches!(spec.layout.zero.dense, ZeroStage::None), "`zero: optimizer`")
+            }
+            2 => {
+                trial.layout.zero.dense = ZeroStage::Parameters;
+                trial.layout.zero.expert = ZeroStage::Parameters;
+                (!matches!(spec.layout.zero.dense, ZeroStage::Parameters), "`zero: parameters`")
+            }
+            _ => {
+                trial.layout.batch.micro = 1;
+                (spec.layout.batch.micro > 1, "`micro: 1`")
+            }
+        };
+        if differs && is_valid_but_for(&trial, device) {
+            text = text.str(if found == 0 { "it fits with " } else { ", or with " }).str(change);
+            found += 1;
+        }
+        i += 1;
+    }
+    text
+}
+
+const fn is_valid_but_for(trial: &Spec, device: Device) -> bool {
+    match Plan::unchecked(*trial) {
+        Some(plan) => breaches(&trial.numbers()) == 0 && plan.fits(device),
+        None => false,
+    }
+}
