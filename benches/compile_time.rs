@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile_time");
     let empty = measure(&target, "empty", &source("", 0));
     println!("| values | models | CPU of `cargo check` | per model |\n|---|---:|---:|---:|");
-    println!("| none | 0 | {:.2} s | |", empty);
+    println!("| none | 0 | {empty:.2} s | |");
     let mut within = true;
     for (kind, limit) in LIMITS {
         for models in [1, 10, 100] {

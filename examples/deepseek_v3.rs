@@ -763,8 +763,7 @@ fn worst_cells(recompute: &str, zero: &str, worst: &WorstRank) -> Vec<String> {
 fn write_paper(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(
         out,
-        "\nWhat the paper prints beside our numbers, of a rank of stage {PAPER_STAGE} where nothing else is said; objections are those\n\
-         of a published review"
+        "\nWhat the paper prints beside our numbers, of a rank of stage {PAPER_STAGE} where no other is named"
     )?;
     let mut notes: Vec<&str> = Vec::new();
     let mut rows = Vec::new();
@@ -774,7 +773,10 @@ fn write_paper(out: &mut impl Write, report: &Report) -> io::Result<()> {
     }
     let header = ["<what", "ours", "", "printed", "table", "<agreement"];
     write_table(out, &header, rows)?;
-    notes.iter().enumerate().try_for_each(|(i, note)| writeln!(out, "[{}] {note}", i + 1))
+    for (i, note) in notes.iter().enumerate() {
+        writeln!(out, "[{}] {note}", i + 1)?;
+    }
+    writeln!(out, "Objections are those of a published review of the paper.")
 }
 
 /// The number of a note below the table; the same note has the same number.

@@ -1,0 +1,238 @@
+//! The main example, run as its user runs it: exact numbers in JSON, help, errors, and no unit that could be misread.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+const STAGES: u64 = 16;
+const ZERO: [&str; 4] = ["none", "optimizer", "gradients", "parameters"];
+
+/// The example's executable, built once for all tests. Cargo builds examples only for a run of all tests, so that one
+/// found beside this executable could be an old one.
+fn example() -> &'static Path {
+    static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
+    EXECUTABLE.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--example", "deepseek_v3", "--message-format", "json"]);
+        // The profile of this test, whose dependencies are built.
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target);
+        let output = cargo.output().expect("cargo starts");
+        assert!(output.status.success(), "the example builds:\n{}", String::from_utf8_lossy(&output.stderr));
+        executable(&text(output.stdout)).expect("cargo names the executable")
+    })
+}
+
+/// The executable among cargo's messages, one on a line.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let named = messages.filter(|message| message["target"]["name"] == "deepseek_v3");
+    named.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last()
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(example()).args(arguments).output().expect("the example starts")
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("output is UTF-8")
+}
+
+fn succeed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    assert_eq!(text(output.stderr), "", "{arguments:?} has nothing to complain about");
+    text(output.stdout)
+}
+
+/// The report; it fails to parse if anything else is on stdout.
+fn report() -> Value {
+    serde_json::from_str(&succeed(&["--json"])).expect("stdout is one JSON document")
+}
+
+/// A whole number; JSON numbers with a fraction or an exponent are none.
+fn integer(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no whole number"))
+}
+
+#[test]
+fn json_says_what_is_behind_its_numbers() {
+    let report = report();
+    assert_eq!(report["schema"], "moe-model/deepseek_v3/1");
+    assert_eq!(report["micro_batches"], 32);
+    assert_eq!(report["world_size"], 1024);
+    assert_eq!(report["whole_model"]["parameters"]["total"], 671_026_404_352_u64);
+    for (key, part) in [("model", "arXiv:2412.19437"), ("source", "arXiv:2502.07846"), ("accounting", "eager")] {
+        assert!(report[key].as_str().is_some_and(|text| text.contains(part)), "{key}: {}", report[key]);
+    }
+    assert_eq!(report["spec"]["mesh"]["ep"], 8, "the declaration is part of the report");
+}
+
+#[test]
+fn json_has_the_static_bytes_of_each_zero_stage() {
+    let report = report();
+    let totals = [87_505_108_992, 43_430_264_832, 21_392_842_752, 10_374_131_712_u64];
+    for (zero, total) in ZERO.into_iter().zip(totals) {
+        let row = &report["zero"][zero];
+        assert_eq!(row["stage1_static_bytes"], total, "{zero}");
+        let parts = ["weights_bytes", "gradients_bytes", "optimizer_bytes"].map(|part| integer(&row[part]));
+        assert_eq!(parts.iter().sum::<u64>(), total, "{zero}");
+    }
+    assert_eq!(report["zero"]["none"]["weights_bytes"], 12_500_729_856_u64);
+}
+
+#[test]
+fn json_has_every_stage_with_its_layers_and_parameters() {
+    let report = report();
+    for recompute in ["none", "full"] {
+        let stages = report["recompute"][recompute]["stages"].as_array().expect("a list of stages");
+        assert_eq!(stages.len(), 16, "{recompute}");
+        for (stage, row) in (0..STAGES).zip(stages) {
+            assert_eq!(row["stage"], stage);
+            assert_eq!(row["first_layer"], 4 * stage);
+            assert_eq!(row["last_layer"], if stage == 15 { 60 } else { 4 * stage + 3 });
+            let (moe, non_moe) = match stage {
+                0 => (1_455_161_344_u64, 1_487_601_664_u64),
+                15 => (1_455_161_344, 570_776_576),
+                _ => (5_820_645_376, 429_719_552),
+            };
+            let total = moe + non_moe;
+            assert_eq!(row["parameters"], serde_json::json!({ "moe": moe, "non_moe": non_moe, "total": total }));
+            assert_eq!(row["weights_bytes"], 2 * total);
+            assert_eq!(row["gradients_bytes"], 4 * total);
+            assert_eq!(row["optimizer_bytes"], 8 * (moe / 8 + non_moe / 32), "sharded over EDP and DP");
+        }
+    }
+}
+
+#[test]
+fn json_has_the_activations_of_every_stage() {
+    let report = report();
+    let policies = [
+        ("none", [24_677_285_888, 24_671_158_272, 7_285_571_584], 0),
+        ("full", [234_979_328, 235_143_168, 1_176_567_808], 5_794_430_976_u64),
+    ];
+    for (recompute, [first, middle, last], block) in policies {
+        for stage in 0..STAGES {
+            let one: u64 = match stage {
+                0 => first,
+                15 => last,
+                _ => middle,
+            };
+            let in_flight = STAGES - stage;
+            let expected = serde_json::json!({
+                "per_micro_batch_bytes": one,
+                "in_flight": in_flight,
+                "peak_bytes": one * in_flight,
+                "recompute_transient_bytes": block,
+            });
+            let row = &report["recompute"][recompute]["stages"].as_array().expect("a list of stages")[stage as usize];
+            assert_eq!(row["activations"], expected, "recompute {recompute}, stage {stage}");
+        }
+    }
+}
+
+#[test]
+fn json_has_the_worst_rank_of_each_combination() {
+    let report = report();
+    let worst = &report["recompute"]["full"]["worst_rank"]["optimizer"];
+    let expected = serde_json::json!({
+        "stage": 1, "first_rank": 64, "last_rank": 127, "phase": "backward", "total_bytes": 52_751_843_328_u64,
+    });
+    assert_eq!(*worst, expected);
+    for recompute in ["none", "full"] {
+        let policy = &report["recompute"][recompute];
+        for zero in ZERO {
+            assert!(integer(&policy["worst_rank"][zero]["total_bytes"]) > 0);
+        }
+        // The library looks at one stage of each kind; the report has all, under the declared ZeRO stage.
+        let stages = policy["stages"].as_array().expect("a list of stages");
+        let totals = stages.iter().map(|row| integer(&row["peak"]["total_bytes"]));
+        assert_eq!(totals.max(), Some(integer(&policy["worst_rank"]["optimizer"]["total_bytes"])));
+    }
+}
+
+#[test]
+fn json_compares_with_the_paper() {
+    let report = report();
+    let rows = report["paper"].as_array().expect("a list of comparisons");
+    let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{id} is compared"));
+    for (id, ours, printed, agreement) in [
+        ("t3.total", 671_026_404_352_u64, "671B", "rounds"),
+        ("t4.stage0", 14_184_415_232, "14.16B", "differs"),
+        ("t6.total", 6_250_364_928, "6,250,364,928", "equal"),
+        ("t6.total.gib", 12_500_729_856, "11.64 GB", "rounds"),
+        ("t8.none.total", 87_505_108_992, "81.54 GB", "differs"),
+        ("t8.os.total", 43_430_264_832, "40.46 GB", "differs"),
+        ("t8.os+g.total", 21_392_842_752, "19.92 GB", "rounds"),
+        ("t8.os+g+params.total", 10_374_131_712, "9.66 GB", "rounds"),
+    ] {
+        let row = row(id);
+        assert_eq!(row["ours"], ours, "{id}");
+        assert_eq!(row["printed"], printed, "{id}");
+        assert_eq!(row["agreement"], agreement, "{id}");
+    }
+    assert_eq!(row("t10.none")["ours"], 24_671_158_272_u64);
+    assert_eq!(row("t10.none")["printed"], Value::Null, "Table 10 prints formulas");
+    assert_eq!(row("o3.skew")["ours"], 29_016_457_216_u64);
+    assert_eq!(row("x.ep_pool")["ours"], 26_214_531_072_u64);
+    for row in rows {
+        assert!(row["what"].as_str().is_some_and(|what| !what.is_empty()), "{row}");
+        let explained = row["note"].as_str().is_some_and(|note| !note.is_empty());
+        assert!(explained || row["agreement"] == "equal" || row["agreement"] == "rounds", "no reason: {row}");
+    }
+}
+
+#[test]
+fn tables_fit_a_terminal_and_show_the_same_numbers() {
+    let tables = succeed(&[]);
+    for line in tables.lines() {
+        assert!(line.chars().count() <= 120, "too wide: {line}");
+    }
+    for shown in ["671,026,404,352", "6,250,364,928", "87,505,108,992", "52,751,843,328", "24,671,158,272"] {
+        assert!(tables.contains(shown), "{shown} is not shown");
+    }
+    let stages = tables.lines().filter(|line| line.contains("  4-7  ")).count();
+    assert_eq!(stages, 2, "a row of stage 1 for each recompute policy");
+}
+
+/// Ours are GiB; "GB" is what the paper prints, and stands in quotes.
+#[test]
+fn tables_have_no_bare_gb() {
+    for line in succeed(&[]).lines() {
+        let outside: String = line.split('"').step_by(2).collect();
+        assert!(!outside.contains("GB"), "bare unit: {line}");
+        assert_eq!(line.matches('"').count() % 2, 0, "a quote is left open: {line}");
+    }
+}
+
+#[test]
+fn help_names_the_option() {
+    for argument in ["--help", "-h"] {
+        assert!(succeed(&[argument]).contains("--json"), "{argument}");
+    }
+}
+
+#[test]
+fn an_unknown_argument_is_refused() {
+    let output = run(&["--nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(output.stdout), "");
+    assert!(text(output.stderr).contains("--nonsense"), "the argument is named");
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    for arguments in [&[][..], &["--json"]] {
+        let mut command = Command::new(example());
+        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the example ends");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(text(output.stderr), "", "{arguments:?}");
+    }
+}
