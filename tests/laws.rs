@@ -60,7 +60,11 @@ const BREACHES: &[Breach] = &[
     ("sp-needs-tp", |s| s.layout.mesh.tp = 1),
     ("ep-needs-sp", |s| s.layout.mesh.sequence_parallel = Switch::Off),
     ("layers-stages", |s| s.layout.mesh.pp = 17),
-    ("sequence-cp", |s| (s.layout.mesh.cp, s.layout.batch.sequence) = (2, 4095)),
+    ("sequence-cp", |s| {
+        let mesh = &mut s.layout.mesh;
+        (mesh.tp, mesh.cp, mesh.sequence_parallel) = (1, 2, Switch::Off);
+        s.layout.batch.sequence = 4095;
+    }),
     ("sequence-sp", |s| s.layout.batch.sequence = 4095),
     ("global-batch", |s| s.layout.batch.global = 1000),
     ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),

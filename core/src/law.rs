@@ -62,6 +62,8 @@ pub enum Rule {
     AtMost(Quantity, Quantity),
     /// The two are equal.
     Equal(Quantity, Quantity),
+    /// A key that may be left out elsewhere is given.
+    Given(Key),
     /// What the key says needs the first quantity to be at least the second.
     Needs(Key, Quantity, Quantity),
     /// A switch is on.
@@ -89,14 +91,22 @@ pub enum When {
     Dense,
     /// Where some layers are dense and their network is split over `mesh.tp`.
     DenseSplit,
+    /// Where there are layers.
+    Layers,
     /// Where some layers have experts.
     Moe,
+    /// Where some layers have experts, and those are described.
+    Experts,
+    /// Where experts are described, and a token visits no more of them than there are.
+    Reachable,
     /// Where some layers have shared experts, split over `mesh.tp`.
     SharedSplit,
     /// Where some layers have experts, dealt over ranks that also split tensors.
     MoeOverTp,
     /// Under sequence parallelism.
     SequenceParallel,
+    /// Without sequence parallelism.
+    NoSequenceParallel,
     /// Where an optional number is given.
     Given(Key),
     /// Where ZeRO shards every parameter over `zero.ways` ranks.
@@ -134,29 +144,29 @@ pub const LAWS: &[Law] = &[
     ),
     law(
         "dense-ffn-given",
-        &[Key::LayersFfn, Key::LayersDense],
-        AtLeast(Of(Key::LayersFfn), Just(1)),
+        &[Key::LayersFfn],
+        Rule::Given(Key::LayersFfn),
         When::Dense,
         "dense layers have a feed-forward network",
     ),
     law(
         "routed-given",
-        &[Key::ExpertsRouted, Key::LayersMoe],
-        AtLeast(Of(Key::ExpertsRouted), Just(1)),
+        &[Key::ExpertsRouted],
+        Rule::Given(Key::ExpertsRouted),
         When::Moe,
         "layers with experts have routed experts",
     ),
     law(
         "active-given",
         &[Key::ExpertsActive],
-        AtLeast(Of(Key::ExpertsActive), Just(1)),
+        Rule::Given(Key::ExpertsActive),
         When::Moe,
         "each token visits at least one routed expert",
     ),
     law(
         "expert-ffn-given",
         &[Key::ExpertsFfn],
-        AtLeast(Of(Key::ExpertsFfn), Just(1)),
+        Rule::Given(Key::ExpertsFfn),
         When::Moe,
         "an expert is a feed-forward network of some width",
     ),
@@ -164,28 +174,28 @@ pub const LAWS: &[Law] = &[
         "top-k",
         &[Key::ExpertsActive, Key::ExpertsRouted],
         AtMost(Of(Key::ExpertsActive), Of(Key::ExpertsRouted)),
-        When::Moe,
+        When::Experts,
         "a token visits each routed expert at most once",
     ),
     law(
         "router-groups",
         &[Key::ExpertsGroups, Key::ExpertsRouted],
         Divides(Of(Key::ExpertsGroups), Of(Key::ExpertsRouted)),
-        When::Moe,
+        When::Experts,
         "router groups hold the same number of experts",
     ),
     law(
         "active-groups",
         &[Key::ExpertsActiveGroups, Key::ExpertsGroups],
         AtMost(Of(Key::ExpertsActiveGroups), Of(Key::ExpertsGroups)),
-        When::Moe,
+        When::Experts,
         "a token may use no more groups than there are",
     ),
     law(
         "top-k-groups",
-        &[Key::ExpertsActive, Key::ExpertsActiveGroups],
+        &[Key::ExpertsActive, Key::ExpertsActiveGroups, Key::ExpertsGroups],
         AtMost(Of(Key::ExpertsActive), Quantity::Reachable),
-        When::Moe,
+        When::Reachable,
         "the groups that a token may use hold all the experts it visits",
     ),
     law(
@@ -213,21 +223,21 @@ pub const LAWS: &[Law] = &[
         "expert-grid",
         &[Key::MeshEp, Key::MeshEtp, Key::MeshDp],
         Divides(EXPERT_RANKS, STAGE_RANKS),
-        When::Moe,
+        When::Experts,
         "expert groups tile the ranks of a stage",
     ),
     law(
         "experts-ep",
         &[Key::MeshEp, Key::ExpertsRouted],
         Divides(Of(Key::MeshEp), Of(Key::ExpertsRouted)),
-        When::Moe,
+        When::Experts,
         "every rank of an expert group holds the same number of experts",
     ),
     law(
         "expert-ffn-etp",
         &[Key::MeshEtp, Key::ExpertsFfn],
         Divides(Of(Key::MeshEtp), Of(Key::ExpertsFfn)),
-        When::Moe,
+        When::Experts,
         "expert tensor parallelism splits an expert by its width",
     ),
     law(
@@ -276,14 +286,14 @@ pub const LAWS: &[Law] = &[
         "layers-stages",
         &[Key::MeshPp, Key::StagesFirst, Key::StagesLast],
         Rule::LayersFallToStages,
-        When::Always,
+        When::Layers,
         "stages between the first and the last hold the same number of layers, and none is dropped",
     ),
     law(
         "sequence-cp",
         &[Key::MeshCp, Key::BatchSequence],
         Divides(Of(Key::MeshCp), Of(Key::BatchSequence)),
-        When::Always,
+        When::NoSequenceParallel,
         "context parallelism splits the sequence",
     ),
     law(
@@ -303,7 +313,7 @@ pub const LAWS: &[Law] = &[
     law(
         "zero-ways",
         &[Key::ZeroWays],
-        AtLeast(Of(Key::ZeroWays), Just(1)),
+        Rule::Given(Key::ZeroWays),
         When::Uniform,
         "`zero.groups: uniform` shards over `zero.ways` ranks",
     ),
@@ -360,7 +370,7 @@ pub const LAWS: &[Law] = &[
     // The two below judge budgets, so they come last and only where all others hold.
     law(
         "fits-64-bits",
-        &[Key::BatchSequence],
+        &[Key::BatchSequence, Key::BatchMicro, Key::BatchCount],
         Rule::Fits64Bits,
         When::Always,
         "amounts of memory are counted in 64 bits of bytes",
@@ -435,6 +445,13 @@ const fn set_of(keys: &[Key]) -> KeySet {
     set
 }
 
+/// The keys that say whether experts are described.
+const EXPERTS: KeySet = set_of(&[Key::LayersMoe, Key::ExpertsRouted, Key::ExpertsActive, Key::ExpertsFfn]);
+
+const fn has_experts(n: &Numbers) -> bool {
+    n.of(Key::ExpertsRouted) > 0 && n.of(Key::ExpertsActive) > 0 && n.of(Key::ExpertsFfn) > 0
+}
+
 impl When {
     /// Whether the law applies to a Spec of these numbers.
     #[must_use]
@@ -447,15 +464,21 @@ impl When {
             Self::Gqa => n.get(Key::AttentionKvHeads).is_some(),
             Self::Dense => n.of(Key::LayersDense) > 0,
             Self::DenseSplit => n.of(Key::LayersDense) > 0 && n.of(Key::PlacementDenseFfn) == SPLIT,
+            Self::Layers => moe || n.of(Key::LayersDense) > 0,
             Self::Moe => moe,
-            Self::SharedSplit => moe && n.of(Key::ExpertsShared) > 0 && n.of(Key::PlacementSharedExperts) == SPLIT,
+            Self::Experts => moe && has_experts(n),
+            Self::Reachable => moe && has_experts(n) && n.of(Key::ExpertsActive) <= n.of(Key::ExpertsRouted),
+            Self::SharedSplit => {
+                moe && has_experts(n) && n.of(Key::ExpertsShared) > 0 && n.of(Key::PlacementSharedExperts) == SPLIT
+            }
             Self::MoeOverTp => moe && n.of(Key::MeshEp) > 1 && n.of(Key::MeshTp) > 1,
             Self::SequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::On as u64,
+            Self::NoSequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::Off as u64,
             Self::Given(key) => n.of(key) > 0,
             Self::Uniform => n.of(Key::ZeroGroups) == UNIFORM,
             Self::ByGroup => n.of(Key::ZeroGroups) != UNIFORM,
-            Self::Dropless => moe && n.get(Key::RoutingSkew).is_some(),
-            Self::Capacity => moe && n.get(Key::RoutingFactor).is_some(),
+            Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
+            Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
         }
     }
 
@@ -466,10 +489,12 @@ impl When {
             Self::Always | Self::Gqa => KeySet::EMPTY,
             Self::Dense => set_of(&[Key::LayersDense]),
             Self::DenseSplit => set_of(&[Key::LayersDense, Key::PlacementDenseFfn]),
-            Self::Moe | Self::Dropless | Self::Capacity => set_of(&[Key::LayersMoe]),
-            Self::SharedSplit => set_of(&[Key::LayersMoe, Key::ExpertsShared, Key::PlacementSharedExperts]),
+            Self::Layers => set_of(&[Key::LayersDense, Key::LayersMoe]),
+            Self::Moe => set_of(&[Key::LayersMoe]),
+            Self::Experts | Self::Reachable | Self::Dropless | Self::Capacity => EXPERTS,
+            Self::SharedSplit => EXPERTS.and(set_of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => set_of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
-            Self::SequenceParallel => set_of(&[Key::MeshSequenceParallel]),
+            Self::SequenceParallel | Self::NoSequenceParallel => set_of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::Uniform | Self::ByGroup => set_of(&[Key::ZeroGroups]),
         }
@@ -487,7 +512,7 @@ impl Law {
             | Rule::AtMost(a, b)
             | Rule::Equal(a, b) => set_of(a.keys()).and(set_of(b.keys())),
             Rule::Needs(key, a, b) => set_of(a.keys()).and(set_of(b.keys())).with(key),
-            Rule::IsOn(key) | Rule::IsKept(key) => KeySet::EMPTY.with(key),
+            Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => KeySet::EMPTY.with(key),
             Rule::LayersFallToStages => {
                 set_of(&[Key::LayersDense, Key::LayersMoe, Key::MeshPp, Key::StagesFirst, Key::StagesLast])
             }
@@ -529,7 +554,7 @@ impl Law {
                 (Some(_), None) => false,
                 _ => true,
             },
-            Rule::IsOn(key) | Rule::IsKept(key) => n.of(key) > 0,
+            Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => n.of(key) > 0,
             Rule::LayersFallToStages => division(n).is_ok(),
             Rule::SkewIsPossible => {
                 let skew = n.of(Key::RoutingSkew);

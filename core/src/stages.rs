@@ -191,7 +191,7 @@ mod tests {
             for pp in 1..40 {
                 let Some(last) = proposal(layers, pp) else { continue };
                 assert!(
-                    divide(layers, pp, Stages { first: 0, last: last }).is_ok(),
+                    divide(layers, pp, Stages { first: 0, last }).is_ok(),
                     "{layers} layers over {pp} stages, last {last}"
                 );
             }

@@ -73,6 +73,10 @@ impl Parse for Head {
 
 /// Reads a declaration; `None` if there is no name to make items of.
 pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declaration> {
+    if input.is_empty() {
+        report.error_at(Span::call_site(), USAGE);
+        return None;
+    }
     let head: Head = match syn::parse2(input) {
         Ok(head) => head,
         Err(error) => {

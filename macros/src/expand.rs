@@ -107,11 +107,13 @@ fn deferred_laws(model: &Model) -> TokenStream {
                 None => groups.push(Group { at, with, name: law.id, laws: 1 << index }),
             }
         }
-        // Each number that only the compiler knows is judged for its range, with its laws or alone.
+        // Each number that only the compiler knows is judged for its range, with the first of its laws or alone.
         for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key)) {
-            let is_new = judged.insert(("number-range", start(&part.places.at(key)), None));
-            if is_new && groups.iter().all(|group| group.at != key) {
-                groups.push(Group { at: key, with: key, name: "number-range", laws: 0 });
+            if judged.insert(("number-range", start(&part.places.at(key)), None)) {
+                match groups.iter_mut().find(|group| group.at == key) {
+                    Some(group) => group.laws |= RANGE,
+                    None => groups.push(Group { at: key, with: key, name: "number-range", laws: RANGE }),
+                }
             }
         }
         let groups = groups.iter().map(|Group { at, with, name, laws }| {
@@ -141,6 +143,9 @@ fn deferred_laws(model: &Model) -> TokenStream {
     constants
 }
 
+/// The bit that stands for the range of a key, beside those of laws.
+const RANGE: u64 = 1 << 63;
+
 /// Laws that share two places.
 struct Group {
     at: Key,
@@ -163,14 +168,16 @@ fn waits(law: &Law, layout: &NamedLayout) -> bool {
     law.severity == Severity::Error && given && !needless && law.keys().meets(part.unknown)
 }
 
-/// The two keys whose places a law has: the first that it may blame and that only the compiler knows, and the last
-/// other one that is written.
+/// The two keys whose places a law has: the first that it may blame and that only the compiler knows, and another one
+/// that is written.
 fn blamed(law: &Law, layout: &NamedLayout) -> (Key, Key) {
     let part = &layout.part;
     let written = || law.at.iter().copied().filter(|key| part.places.has(*key));
     let first = law.at.first().copied().unwrap_or(Key::Mesh);
     let at = written().find(|key| part.unknown.has(*key)).or_else(|| written().next()).unwrap_or(first);
-    let with = written().rfind(|key| *key != at).unwrap_or(at);
+    // Of the others the largest tells most: a degree of 1 is rarely what does not divide.
+    let number = |key: &Key| part.spec.numbers().of(*key);
+    let with = written().rev().filter(|key| *key != at).max_by_key(number).unwrap_or(at);
     (at, with)
 }
 

@@ -28,7 +28,8 @@ pub(crate) fn judge(model: &Model, report: &mut Report) {
         let mut text = finding.text;
         if model.layouts.len() > 1 && !finding.layouts.is_empty() {
             let names: Vec<String> = finding.layouts.iter().map(|layout| format!("`{}`", layout.name)).collect();
-            let note = format!("\n= note: in layout {}", names.join(", "));
+            let plural = if names.len() == 1 { "" } else { "s" };
+            let note = format!("\n= note: in layout{plural} {}", names.join(", "));
             let at = text.find("\n= help").unwrap_or(text.len());
             text.insert_str(at, &note);
         }

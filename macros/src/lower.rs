@@ -89,7 +89,12 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
     for item in items {
         let constant = Ident::new(&capitals(&item.name.to_string()), item.name.span());
         if let Some(other) = layouts.iter().find(|other| other.constant == constant) {
-            report.error(&item.name, format!("layout `{}` is declared twice", item.name));
+            let twice = if other.name == item.name {
+                format!("layout `{}` is declared twice", item.name)
+            } else {
+                format!("layouts `{}` and `{}` would both be the constant `{constant}`", other.name, item.name)
+            };
+            report.error(&item.name, twice);
             report.error(&other.name, format!("layout `{}` is first declared here", other.name));
             continue;
         }
@@ -115,7 +120,7 @@ fn inherited(base: &Ident, known: &[(Ident, Vec<Entry>)], own: &[Entry], report:
         let help = match nearest(&base.to_string(), names.iter().map(String::as_str)) {
             Some(name) => format!("\n= help: did you mean `{name}`?"),
             None if names.is_empty() => "\n= help: a layout is built on one that is declared above it".to_owned(),
-            None => format!("\n= help: the layouts above are {}", listed(names.iter().map(String::as_str))),
+            None => format!("\n= help: declared above: {}", listed(names.iter().map(String::as_str))),
         };
         report.error(base, format!("no layout `{base}` is declared above{help}"));
         return None;
@@ -198,7 +203,11 @@ impl Lowering<'_> {
         let written = key.to_string();
         let names = || fields.iter().map(|field| field.key.name());
         let elsewhere = |fields: &[Field]| fields.iter().any(|field| written == field.key.name());
-        let help = if elsewhere(Layout::FIELDS) {
+        let help = if written == "layout" {
+            "a layout has a name: `layout Name: layout { … }`".to_owned()
+        } else if let Some(group) = group_with(&written) {
+            format!("`{written}` is a key of `{group}`")
+        } else if elsewhere(Layout::FIELDS) {
             format!("`{written}` is a key of a layout: `layout Name: layout {{ {written}: …, }}`")
         } else if elsewhere(Architecture::FIELDS) {
             format!("`{written}` is a key of the architecture, outside any layout")
@@ -242,6 +251,11 @@ impl Lowering<'_> {
         kinds: &'static [Kind],
     ) -> Option<TokenStream> {
         let Some(index) = kinds.iter().position(|kind| *word == kind.word) else {
+            if words.iter().any(|known| *word == known.word) {
+                let message = format!("`{}: {word}` takes no keys\n= help: write `{word}` alone", key.path());
+                self.report.error(word, message);
+                return None;
+            }
             self.not_a_choice(key, word, &word.to_string(), words, kinds);
             return None;
         };
@@ -383,10 +397,28 @@ impl Lowering<'_> {
                 self.unknown = self.unknown.with(key);
                 return Some(tokens.clone());
             }
-            Err(error) => format!("\n= note: this is no expression: {error}"),
+            Err(error) => format!(
+                "\n= note: this is no expression: {error}\n= help: put an expression that holds commas in parentheses"
+            ),
         };
         self.report.error(at, format!("{is}{help}"));
         None
+    }
+}
+
+/// The group that a key belongs to, if it is one of exactly one.
+fn group_with(written: &str) -> Option<&'static str> {
+    let groups = || Architecture::FIELDS.iter().chain(Layout::FIELDS);
+    let is_top = groups().any(|field| field.key.name() == written);
+    let mut holders = groups().filter(|field| match &field.value {
+        spec::Value::Choice { kinds, .. } => {
+            kinds.iter().any(|kind| kind.fields.iter().any(|field| field.key.name() == written))
+        }
+        _ => false,
+    });
+    match (holders.next(), holders.next()) {
+        (Some(holder), None) if !is_top => Some(holder.key.path()),
+        _ => None,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whose number is to blame for a breach, and what to write instead.
 //!
 //! A breach involves several numbers. The one to blame is found by trying: for each candidate of the law, the
-//! nearest values that mend it; among those, the change that leaves the fewest breaches, of a layout rather than
-//! of the architecture, by the smallest ratio. So `dp: 33` is blamed on `mesh.dp`, though the law speaks of `mesh.ep`.
+//! nearest values that mend it and break no other; among those, the change that leaves the fewest breaches, of degrees
+//! and stages rather than of the work, of a layout rather than of the architecture, by the least. So `dp: 33` is blamed
+//! on `mesh.dp`, though the law speaks of `mesh.ep`.
 
 use super::{Violation, breaches};
 use crate::key::{Key, KeySet, Numbers};
@@ -13,27 +14,58 @@ use crate::spec::{Field, NUMBER_MAX, Spec, Value};
 /// help line is left out.
 const REACH: u64 = 4096;
 
-/// A value that mends a law, and what else it does.
+/// How many values that mend a law are looked at on each side for one that mends others as well.
+const CHOICE: u64 = 160;
+
+/// A value that mends a law and breaks no other.
 #[derive(Clone, Copy)]
 struct Remedy {
     key: Key,
     below: Option<u64>,
     above: Option<u64>,
-    /// Breaches that remain.
-    left: u64,
-    /// Size of the change over the number changed.
+    /// How many breaches remain.
+    left: u32,
+    /// The number written, and the nearer of the two values.
     change: (u64, u64),
 }
 
 impl Remedy {
+    const fn of(key: Key, old: u64, value: u64, left: u32) -> Self {
+        let (below, above) = if value < old { (Some(value), None) } else { (None, Some(value)) };
+        Self { key, below, above, left, change: (old, value) }
+    }
+
     const fn is_better_than(&self, other: &Self) -> bool {
         if self.left != other.left {
             return self.left < other.left;
         }
-        if self.key.is_layout() != other.key.is_layout() {
-            return self.key.is_layout();
+        let (mine, others) = (likelihood(self.key), likelihood(other.key));
+        if mine != others {
+            return mine < others;
         }
-        (self.change.0 as u128 * other.change.1 as u128) < (other.change.0 as u128 * self.change.1 as u128)
+        let (a, b) = (self.change, other.change);
+        if is_degree(self.key) && is_degree(other.key) {
+            // Degrees are wrong by a factor: twice as many is as far off as half.
+            let (a_most, a_least) = if a.0 > a.1 { a } else { (a.1, a.0) };
+            let (b_most, b_least) = if b.0 > b.1 { b } else { (b.1, b.0) };
+            return (a_most as u128 * b_least as u128) < (b_most as u128 * a_least as u128);
+        }
+        a.0.abs_diff(a.1) < b.0.abs_diff(b.1)
+    }
+}
+
+const fn is_degree(key: Key) -> bool {
+    key as u8 > Key::Mesh as u8 && (key as u8) < Key::Stages as u8
+}
+
+/// How likely a number is to be the wrong one: degrees and stages most, an architecture least.
+const fn likelihood(key: Key) -> u8 {
+    if !key.is_layout() {
+        2
+    } else if key as u8 <= Key::StagesLast as u8 {
+        0
+    } else {
+        1
     }
 }
 
@@ -42,7 +74,10 @@ pub(super) const fn blame(law: &'static Law, numbers: &Numbers, unknown: KeySet)
     let mut best: Option<Remedy> = None;
     let mut i = 0;
     while i < law.at.len() {
+        // A total that is given is to blame for not being the product, which is given in its parts.
+        let is_settled = matches!(law.rule, Rule::Equal(..)) && best.is_some();
         if !unknown.has(law.at[i])
+            && !is_settled
             && let Some(remedy) = remedy(law, numbers, law.at[i])
         {
             best = match best {
@@ -60,80 +95,111 @@ pub(super) const fn blame(law: &'static Law, numbers: &Numbers, unknown: KeySet)
 
 /// The nearest values of a key that mend the law, those that leave the fewest breaches.
 const fn remedy(law: &Law, numbers: &Numbers, key: Key) -> Option<Remedy> {
-    let Some(old) = numbers.get(key) else { return None };
+    if numbers.get(key).is_none() {
+        return None;
+    }
     let Some((lowest, highest)) = values(key) else { return None };
-    let mut best: Option<Remedy> = None;
-    let mut trial = *numbers;
-    // Once below, once above: on each side the first values that mend the law, the best of them kept.
-    let mut side = 0;
-    while side < 2 {
-        let mut value = start(law, numbers, key, old, side == 1);
-        let (mut steps, mut found) = (0, 0);
-        while steps < REACH && found < 4 && value >= lowest && value <= highest {
-            trial.put(key, value);
-            if value != old && law.holds(&trial) {
-                found += 1;
-                let next = Remedy::of(key, old, value, breaches(&trial));
-                best = match best {
-                    Some(best) => Some(better(best, next, side == 1)),
-                    None => Some(next),
-                };
-            }
-            steps += 1;
-            value = if side == 1 {
-                value + 1
-            } else if value == 0 {
-                break;
-            } else {
-                value - 1
-            };
+    let before = breaches(numbers);
+    let below = search(law, numbers, key, before, (lowest, highest), false);
+    let above = search(law, numbers, key, before, (lowest, highest), true);
+    match (below, above) {
+        // As good: both are named, and the smaller change counts.
+        (Some(below), Some(above)) if below.left == above.left => {
+            let nearer = above.change.1 - above.change.0 < below.change.0 - below.change.1;
+            let change = if nearer { above.change } else { below.change };
+            Some(Remedy { key, below: below.below, above: above.above, left: below.left, change })
         }
-        side += 1;
+        (Some(below), Some(above)) => Some(if above.left < below.left { above } else { below }),
+        (one, None) | (None, one) => one,
+    }
+}
+
+/// The nearest value on one side that mends the law and breaks no other: the first that leaves nothing broken, else
+/// the first of those that leave the fewest.
+const fn search(law: &Law, numbers: &Numbers, key: Key, before: u64, range: (u64, u64), up: bool) -> Option<Remedy> {
+    let old = numbers.of(key);
+    let mut trial = *numbers;
+    let mut best: Option<Remedy> = None;
+    let mut value = start(law, numbers, key, old, up);
+    let (mut steps, mut found) = (0, 0);
+    while steps < REACH && found < CHOICE && value >= range.0 && value <= range.1 {
+        trial.put(key, value);
+        if value != old && law.holds(&trial) {
+            found += 1;
+            let after = breaches(&trial);
+            if after & !before == 0 {
+                let next = Remedy::of(key, old, value, after.count_ones());
+                best = match best {
+                    Some(best) if best.left <= next.left => Some(best),
+                    _ => Some(next),
+                };
+                if next.left == 0 {
+                    return best;
+                }
+            }
+        }
+        steps += 1;
+        if up {
+            value += 1;
+        } else if value == 0 {
+            return best;
+        } else {
+            value -= 1;
+        }
     }
     best
 }
 
-impl Remedy {
-    const fn of(key: Key, old: u64, value: u64, left: u64) -> Self {
-        let (below, above) = if value < old { (Some(value), None) } else { (None, Some(value)) };
-        Self { key, below, above, left, change: (value.abs_diff(old), if old == 0 { 1 } else { old }) }
-    }
-}
-
-/// The better of two values of one key; the first below and the first above are named together if they are as good.
-const fn better(best: Remedy, next: Remedy, is_above: bool) -> Remedy {
-    if next.left == best.left && is_above && best.above.is_none() {
-        let change = if next.is_better_than(&best) { next.change } else { best.change };
-        return Remedy { above: next.above, change, ..best };
-    }
-    if next.left < best.left { next } else { best }
-}
-
-/// Where the search for legal neighbours begins: next to the number, or, where it is larger than what it must
-/// divide, at that. The search is thereby bounded by the *other* number.
+/// Where the search begins on one side: next to the number, or, where what must hold says how far off the first legal
+/// value is at least, there. The search is thereby bounded by the *other* numbers.
 const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, up: bool) -> u64 {
-    if up {
-        return old.saturating_add(1);
+    let next = if up { old.saturating_add(1) } else { old.saturating_sub(1) };
+    let bound = match law.rule {
+        Rule::Divides(a, b) if is_part(a.keys(), key) => b.value(numbers),
+        Rule::Equal(a, b) if is_part(a.keys(), key) => b.value(numbers),
+        Rule::AtMost(a, b) if is_part(a.keys(), key) => match (b.value(numbers), cofactor(a.keys(), numbers, key)) {
+            (Some(limit), Some(others)) => Some(limit / others),
+            _ => None,
+        },
+        Rule::LayersFallToStages => Some(numbers.of(Key::LayersDense).saturating_add(numbers.of(Key::LayersMoe))),
+        _ => None,
+    };
+    match bound {
+        Some(bound) if !up && bound < next => bound,
+        Some(bound) if up && bound > next && matches!(law.rule, Rule::Equal(..)) => bound,
+        _ => next,
     }
-    if let Rule::Divides(a, b) = law.rule {
-        let mut i = 0;
-        let keys = a.keys();
-        while i < keys.len() {
-            if keys[i] as u8 == key as u8
-                && let Some(whole) = b.value(numbers)
-                && whole < old
-            {
-                return whole;
-            }
-            i += 1;
+}
+
+const fn is_part(keys: &[Key], key: Key) -> bool {
+    let mut i = 0;
+    while i < keys.len() {
+        if keys[i] as u8 == key as u8 {
+            return true;
         }
+        i += 1;
     }
-    old.saturating_sub(1)
+    false
+}
+
+/// The product of the other keys, if it fits and is not 0.
+const fn cofactor(keys: &[Key], numbers: &Numbers, key: Key) -> Option<u64> {
+    let (mut product, mut i) = (1_u64, 0);
+    while i < keys.len() {
+        if keys[i] as u8 != key as u8 {
+            let Some(next) = product.checked_mul(numbers.of(keys[i])) else { return None };
+            product = next;
+        }
+        i += 1;
+    }
+    if product == 0 { None } else { Some(product) }
 }
 
 /// The first and last value that a key may hold: numbers, or places in its list of words.
 const fn values(key: Key) -> Option<(u64, u64)> {
     match Spec::least(key) {
+        // 0 stands for a total that is not given: no total to suggest.
+        Some(0) if matches!(key, Key::MeshWorld | Key::BatchGlobal) => Some((1, NUMBER_MAX)),
         Some(least) => Some((least, NUMBER_MAX)),
         None => match words(key) {
             Some(words) => Some((0, words as u64 - 1)),

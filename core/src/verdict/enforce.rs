@@ -45,7 +45,7 @@ impl LawSet {
 
 /// Panics with the text of those of some laws that the Spec breaks, or with that of a number out of range: how the
 /// compiler reports numbers that only it knows. The laws share two places in the declaration, the first of them that of
-/// the key at place `at` of [`Key::ALL`].
+/// the key at place `at` of [`Key::ALL`]; bit 63 of `laws` stands for that key's range.
 ///
 /// # Panics
 /// If one is broken.
@@ -61,7 +61,8 @@ pub const fn enforce(at: usize, laws: u64, broken: LawSet, spec: &Spec) {
 const fn report(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
     let numbers = spec.numbers();
     if broken.0 == OUT_OF_RANGE {
-        if let Some(number) = numbers.get(at)
+        if laws & OUT_OF_RANGE != 0
+            && let Some(number) = numbers.get(at)
             && !law::range(at, number)
         {
             let text = Violation { law: None, at, below: None, above: None }.text(spec);
@@ -87,7 +88,7 @@ const fn report(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
 pub const fn enforce_budget(law: usize, broken: LawSet, spec: &Spec) {
     let law = &LAWS[law];
     if broken.0 == 0 && !law.holds_for_budget(spec) {
-        let text = Violation { law: Some(law), at: law.at[0], below: None, above: None }.text(spec);
+        let text = Violation::of_budget(law, &spec.numbers()).text(spec);
         panic!("{}", text.as_str());
     }
 }

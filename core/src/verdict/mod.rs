@@ -25,6 +25,20 @@ pub struct Violation {
     pub above: Option<u64>,
 }
 
+impl Violation {
+    /// A breach of a law that judges budgets, which no neighbouring number mends: the largest of its numbers is blamed.
+    const fn of_budget(law: &'static Law, numbers: &Numbers) -> Self {
+        let (mut at, mut i) = (law.at[0], 1);
+        while i < law.at.len() {
+            if numbers.of(law.at[i]) > numbers.of(at) {
+                at = law.at[i];
+            }
+            i += 1;
+        }
+        Self { law: Some(law), at, below: None, above: None }
+    }
+}
+
 /// Everything that is wrong with a Spec.
 #[derive(Clone, Copy, Debug)]
 pub struct Violations {
@@ -127,7 +141,7 @@ pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
     }
     while i < LAWS.len() && violations.is_empty() && !skip.meets(KeySet::ALL) {
         if LAWS[i].when.applies(&numbers) && !LAWS[i].holds_for_budget(spec) {
-            violations.push(Violation { law: Some(&LAWS[i]), at: LAWS[i].at[0], below: None, above: None });
+            violations.push(Violation::of_budget(&LAWS[i], &numbers));
         }
         i += 1;
     }
@@ -147,11 +161,13 @@ pub(crate) const fn is_sound(spec: &Spec) -> bool {
     spec.is_in_range() && breaches(&spec.numbers()) == 0
 }
 
-/// Errors of the table that a Spec of these numbers breaks, budgets apart.
+/// Errors of the table that a Spec of these numbers breaks, budgets apart, by their places.
 pub(crate) const fn breaches(numbers: &Numbers) -> u64 {
     let (mut broken, mut i) = (0, 0);
     while i + BUDGET_LAWS < LAWS.len() {
-        broken += (matches!(LAWS[i].severity, Severity::Error) && !LAWS[i].holds(numbers)) as u64;
+        if matches!(LAWS[i].severity, Severity::Error) && !LAWS[i].holds(numbers) {
+            broken |= 1 << i;
+        }
         i += 1;
     }
     broken

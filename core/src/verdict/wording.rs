@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::law::{self, Quantity, Rule};
 use crate::plan::Plan;
 use crate::saturating::zero_or;
-use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, ZeroStage};
+use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, Zero, ZeroStage};
 use crate::stages::{self, Misfit};
 use crate::text::Text;
 
@@ -24,6 +24,11 @@ const fn written(text: Text, key: Key, code: u64) -> Text {
         _ if matches!(key, Key::RoutingSkew | Key::RoutingFactor) => text.thousandths(code),
         _ => text.int(code),
     }
+}
+
+/// Whether a key holds a word of a closed list.
+const fn is_word(key: Key) -> bool {
+    matches!(field(key), Some(Field { value: Value::Choice { kinds: [], .. }, .. }))
 }
 
 /// A key and its value: `` `mesh.tp` = 3 ``.
@@ -53,6 +58,14 @@ const fn quantity(mut text: Text, quantity: Quantity, spec: &Spec) -> Text {
     match quantity.value(&spec.numbers()) {
         Some(value) => text.str("` = ").int(value),
         None => text.str("`, which does not fit in 64 bits,"),
+    }
+}
+
+/// What a quantity is held against, in the way that the quantity is written.
+const fn limit(text: Text, of: Quantity, limit: Quantity, spec: &Spec) -> Text {
+    match (of, limit) {
+        (Quantity::Of(key), Quantity::Just(n)) => written(text, key, n),
+        _ => quantity(text, limit, spec),
     }
 }
 
@@ -87,7 +100,7 @@ impl Violation {
                 Some(least) if matches!(spec.numbers().get(self.at), Some(n) if n < least) => {
                     text.str(" is less than ").int(least)
                 }
-                _ => text.str(" is more than ").int(NUMBER_MAX),
+                _ => written(text.str(" is more than "), self.at, NUMBER_MAX),
             };
         };
         match law.rule {
@@ -95,8 +108,9 @@ impl Violation {
             Rule::EitherDivides(a, b) => {
                 quantity(quantity(text, a, spec).str(" neither divides nor is divided by "), b, spec)
             }
-            Rule::AtLeast(a, b) => quantity(quantity(text, a, spec).str(" is less than "), b, spec),
-            Rule::AtMost(a, b) => quantity(quantity(text, a, spec).str(" is more than "), b, spec),
+            Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
+            Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
+            Rule::Given(key) => text.str("`").str(key.path()).str("` is missing"),
             Rule::Equal(a, b) => quantity(quantity(text, a, spec).str(" is not "), b, spec),
             Rule::Needs(key, a, b) => {
                 let text = assigned(text, key, spec).str(" needs ");
@@ -119,7 +133,7 @@ impl Violation {
     pub const fn note(&self) -> Text {
         let (id, why) = match self.law {
             Some(law) => (law.id, law.why),
-            None => ("number-range", "degrees and widths are whole numbers of a bounded size"),
+            None => ("number-range", "the numbers of a declaration are of a bounded size"),
         };
         Text::new().str(why).str(" (").str(id).str(")")
     }
@@ -129,10 +143,19 @@ impl Violation {
     pub const fn help(&self, spec: &Spec) -> Text {
         let text = Text::new();
         let Some(law) = self.law else { return text };
-        if matches!(law.rule, Rule::FitsDevice) {
-            return relief(text, spec);
+        match law.rule {
+            Rule::FitsDevice => return relief(text, spec),
+            Rule::Given(_) => return text,
+            Rule::IsKept(key) => return text.str("`").str(key.path()).str("` is `fp32`, `bf16`, `fp16` or `fp8`"),
+            Rule::AtMost(Quantity::Of(Key::ZeroWays), _) => {
+                return text.str("leave it out, or write `groups: uniform`");
+            }
+            _ => {}
         }
         let text = match (self.below, self.above) {
+            (Some(value), None) | (None, Some(value)) if is_word(self.at) => {
+                return written(text.str("write `").str(self.at.name()).str(": "), self.at, value).str("`");
+            }
             (Some(below), Some(above)) => {
                 let text = text.str("the nearest legal values of `").str(self.at.path()).str("` are ");
                 written(written(text, self.at, below).str(" and "), self.at, above)
@@ -143,19 +166,13 @@ impl Violation {
             }
             (None, None) => text,
         };
-        if let Rule::LayersFallToStages = law.rule
-            && spec.layout.stages.first == 0
-            && spec.layout.stages.last == 0
-            && let Ok(layers) = match law::division(&spec.numbers()) {
-                Err(Misfit::Rest(division)) => Ok(division.layers),
-                _ => Err(()),
+        match law.rule {
+            Rule::LayersFallToStages => stages_help(text, spec),
+            Rule::Equal(Quantity::Of(key), _) if key as u8 == self.at as u8 && !text.is_empty() => {
+                text.str("; it may be left out")
             }
-            && let Some(last) = stages::proposal(layers, spec.layout.mesh.pp)
-        {
-            let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
-            return text.str("write `stages: stages { last: ").int(last).str(" }`");
+            _ => text,
         }
-        text
     }
 
     /// The whole text: message, note and help.
@@ -165,6 +182,20 @@ impl Violation {
         let help = self.help(spec);
         if help.is_empty() { text } else { text.str("\n= help: ").text(&help) }
     }
+}
+
+/// Stages that would hold the layers as they are, where none are declared apart.
+const fn stages_help(text: Text, spec: &Spec) -> Text {
+    let stages = spec.layout.stages;
+    if stages.first == 0
+        && stages.last == 0
+        && let Err(Misfit::Rest(division)) = law::division(&spec.numbers())
+        && let Some(last) = stages::proposal(division.layers, spec.layout.mesh.pp)
+    {
+        let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
+        return text.str("write `stages: stages { last: ").int(last).str(" }`");
+    }
+    text
 }
 
 /// How layers fail to fall to stages.
@@ -216,11 +247,11 @@ const fn unfit(text: Text, spec: &Spec) -> Text {
         .str(", in ")
         .str(peak.phase.name())
         .str(": ")
-        .text(&peak.total.text())
-        .str(", and ")
-        .int(spec.layout.headroom.percent)
-        .str(" percent headroom")
-        .str("\n= note: the largest are ");
+        .text(&peak.total.text());
+    if spec.layout.headroom.percent > 0 {
+        text = text.str(", and ").int(spec.layout.headroom.percent).str(" percent headroom");
+    }
+    text = text.str("\n= note: the largest are ");
     let inventory = plan.inventory(peak.stage);
     let in_flight = plan.in_flight(peak.stage);
     let (mut shown, mut below) = (0, Bytes::MAX);
@@ -237,7 +268,12 @@ const fn unfit(text: Text, spec: &Spec) -> Text {
             i += 1;
         }
         let Some(i) = largest else { break };
-        text = text.str(if shown > 0 { ", " } else { "" }).str(inventory.get(i).name).str(" ").text(&most.text());
+        let entry = inventory.get(i);
+        text = text.str(if shown > 0 { ", `" } else { "`" }).str(entry.name);
+        if !entry.part.is_empty() {
+            text = text.str(" (").str(entry.part).str(")");
+        }
+        text = text.str("` ").text(&most.text());
         below = most;
         shown += 1;
     }
@@ -257,13 +293,11 @@ const fn relief(mut text: Text, spec: &Spec) -> Text {
                 (matches!(spec.layout.recompute, Recompute::None), "`recompute: full`")
             }
             1 => {
-                trial.layout.zero.dense = ZeroStage::Optimizer;
-                trial.layout.zero.expert = ZeroStage::Optimizer;
+                trial.layout.zero = Zero::OPTIMIZER;
                 (matches!(spec.layout.zero.dense, ZeroStage::None), "`zero: optimizer`")
             }
             2 => {
-                trial.layout.zero.dense = ZeroStage::Parameters;
-                trial.layout.zero.expert = ZeroStage::Parameters;
+                trial.layout.zero = Zero::PARAMETERS;
                 (!matches!(spec.layout.zero.dense, ZeroStage::Parameters), "`zero: parameters`")
             }
             _ => {
