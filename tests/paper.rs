@@ -507,7 +507,7 @@ fn the_skew_at_which_stage_1_overtakes() {
         let skew = Factor::thousandths(thousandths);
         let plan = plan(|spec| spec.layout.routing = Routing::Dropless(Dropless { skew }));
         let stored = |stage| plan.budget(stage).stored_activations();
-        if stored(1) > stored(0) { 1 } else { 0 }
+        u64::from(stored(1) > stored(0))
     };
     // The table's row o2.breakeven_skew says 4.6274.
     assert_eq!((worst(4627), worst(4628)), (0, 1));
@@ -629,8 +629,9 @@ fn every_skew_of_the_file() {
             assert_eq!(saved(&plan, |e| e.module.is_moe()) / 4, transient);
         }
         if let Routing::Capacity(Capacity { factor }) = routing {
-            let dropped = |key: &str| (row[key].as_f64().expect("a fraction") * 1e6).round();
-            let share = |(dropped, all): (u64, u64)| (dropped as f64 / all as f64 * 1e6).round();
+            // In millionths, as the file rounds.
+            let dropped = |key: &str| (row[key].as_f64().expect("a fraction") * 1e6).round() as u64;
+            let share = |(dropped, all): (u64, u64)| (dropped as f64 / all as f64 * 1e6).round() as u64;
             assert_eq!(expect("capacity_per_expert"), plan.slots_per_expert(pool, factor));
             assert_eq!(share(plan.dropped(pool, 32)), dropped("dropped_fraction_if_all_to_one_rank"), "{row}");
             assert_eq!(share(plan.dropped(pool, 8)), dropped("dropped_fraction_if_same_8_experts"), "{row}");

@@ -98,7 +98,7 @@ fn deferred_laws(model: &Model) -> TokenStream {
             }
             if index + BUDGET_LAWS >= LAWS.len() {
                 let place = part.places.at(at);
-                budgets.extend(constant(&place, &place, law.id, &quote!(enforce_budget(#index, B, S))));
+                budgets.extend(constant_at(&place, &quote!(enforce_budget(#index, B, S))));
                 continue;
             }
             waiting |= 1 << index;
@@ -119,7 +119,11 @@ fn deferred_laws(model: &Model) -> TokenStream {
         let groups = groups.iter().map(|Group { at, with, name, laws }| {
             let key = Literal::u8_unsuffixed(*at as u8);
             let laws = Literal::u64_unsuffixed(*laws);
-            constant(&part.places.at(*at), &part.places.at(*with), name, &quote!(e(#key, #laws)))
+            let call = quote!(e(#key, #laws));
+            if at == with {
+                return constant_at(&part.places.at(*at), &call);
+            }
+            constant(&part.places.at(*at), &part.places.at(*with), name, &call)
         });
         let enforced: TokenStream = groups.collect();
         if !enforced.is_empty() || !budgets.is_empty() {
@@ -199,6 +203,13 @@ fn constant(at: &TokenStream, with: &TokenStream, name: &str, call: &TokenStream
             #at_name #parens
         };
     }
+}
+
+/// `const _: () = call;`, where the call is underlined as one place.
+fn constant_at(at: &TokenStream, call: &TokenStream) -> TokenStream {
+    let (first, last) = ends(at);
+    let call = respanned(call, first, last);
+    quote!(const _: () = #call;)
 }
 
 /// The tokens of a call, its path at one span and its arguments' parentheses at another, so that the whole is

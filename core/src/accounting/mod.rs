@@ -33,14 +33,9 @@ const fn saved(plan: &Plan, count: u64, source: &'static str) -> Entry {
 }
 
 impl Entry {
-    /// The same in so many blocks.
-    const fn many(&self, count: u64) -> Self {
-        Self { count, ..*self }
-    }
-
     /// So many of one shape in each block.
     const fn times(&self, times: u64) -> Self {
-        self.many(times * self.count)
+        Self { count: times * self.count, ..*self }
     }
 
     /// The same in another module.
@@ -53,22 +48,22 @@ impl Entry {
         Self { element, ..*self }
     }
 
-    /// Alive in one block at a time; nowhere if there is no such block.
+    /// Alive in one block at a time.
     const fn transient(&self, lifetime: Lifetime) -> Self {
-        Self { role: Role::Transient, lifetime, count: (self.count > 0) as u64, ..*self }
+        Self { role: Role::Transient, lifetime, count: 1, ..*self }
     }
 }
 
 /// What the ends of the pipeline keep, recomputed or not: token ids as 64-bit integers, the final norm's input and
 /// output, and vocabulary-parallel fp32 logits.
-const fn ends(list: &mut Sink<'_>, sizes: &Sizes, counts: Counts, saved: &Entry) {
+const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, source: &'static str) {
     let (batch, context) = (sizes.batch, sizes.context);
     if counts.first > 0 {
-        let ids = saved.of(Module::Embedding).stored_as(Element::INT64).many(counts.first);
+        let ids = saved(plan, counts.first, source).of(Module::Embedding).stored_as(Element::INT64);
         list.push(&ids, "token ids", [batch, context, Dim::ONE, Dim::ONE]);
     }
     if counts.last > 0 {
-        let last = saved.of(Module::Head).many(counts.last);
+        let last = saved(plan, counts.last, source).of(Module::Head);
         let own = [batch, sizes.own_tokens, sizes.hidden, Dim::ONE];
         list.push(&last, "final norm input", own);
         list.push(&last, "final norm output", own);

@@ -15,39 +15,57 @@ use crate::spec::{Attention, Kernel, Paper, Pool, Split};
 
 const ONE: Dim = Dim::ONE;
 
-/// Lists what so many parts save: everything, or under full recomputation the inputs of blocks and, for one block
-/// at a time, everything again.
+/// Lists what so many parts save under the paper's choices or others.
 pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, paper: Paper) {
-    let all = &saved(plan, counts.attention, "arXiv:2502.07846, Table 10");
-    let (dense, moe) = (&all.many(counts.dense), &all.many(counts.moe));
-    if is_recomputed(plan) {
-        kept_inputs(list, sizes, all, dense, moe);
-        attention(list, plan, sizes, &all.transient(Lifetime::InBackward(Block::Attention)), paper);
-        dense_ffn(list, plan, sizes, &dense.transient(Lifetime::InBackward(Block::Dense)), paper);
-        experts(list, plan, sizes, &moe.transient(Lifetime::InBackward(Block::Moe)), paper);
-    } else {
-        attention(list, plan, sizes, all, paper);
-        dense_ffn(list, plan, sizes, dense, paper);
-        experts(list, plan, sizes, moe, paper);
-    }
-    ends(list, sizes, counts, all);
+    const SOURCE: &str = "arXiv:2502.07846, Table 10";
+    blocks(list, plan, sizes, counts, paper, SOURCE);
+    ends(list, plan, sizes, counts, SOURCE);
 }
 
-/// What full recomputation keeps: the input of each block, and the routing weights.
-pub(super) const fn kept_inputs(list: &mut Sink<'_>, sizes: &Sizes, all: &Entry, dense: &Entry, moe: &Entry) {
-    let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    list.push(&all.of(Module::Attention), "attention block input", own);
-    list.push(&dense.of(Module::DenseFfn), "dense block input", own);
-    let router = &moe.of(Module::Router);
-    list.push(router, "expert block input", own);
-    list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);
+/// Lists what blocks save: everything, or under full recomputation their inputs and, for one block at a time,
+/// everything again.
+pub(super) const fn blocks(
+    list: &mut Sink<'_>,
+    plan: &Plan,
+    sizes: &Sizes,
+    counts: Counts,
+    paper: Paper,
+    source: &'static str,
+) {
+    let is_recomputed = is_recomputed(plan);
+    if counts.attention > 0 {
+        let saved = saved(plan, counts.attention, source);
+        if is_recomputed {
+            let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
+            list.push(&saved.of(Module::Attention), "attention block input", own);
+        }
+        let again = saved.transient(Lifetime::InBackward(Block::Attention));
+        attention(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+    }
+    if counts.dense > 0 {
+        let saved = saved(plan, counts.dense, source);
+        if is_recomputed {
+            let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
+            list.push(&saved.of(Module::DenseFfn), "dense block input", own);
+        }
+        let again = saved.transient(Lifetime::InBackward(Block::Dense));
+        dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+    }
+    if counts.moe > 0 {
+        let saved = saved(plan, counts.moe, source);
+        if is_recomputed {
+            // Routing weights are kept of the whole sequence, whatever the pool.
+            let router = &saved.of(Module::Router);
+            list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, ONE]);
+            list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);
+        }
+        let again = saved.transient(Lifetime::InBackward(Block::Moe));
+        experts(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+    }
 }
 
 /// What attention saves.
-pub(super) const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
-    if common.count == 0 {
-        return;
-    }
+const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
     let kept = &common.of(Module::Attention);
     let mask = &kept.stored_as(Element::MASK);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
@@ -90,10 +108,7 @@ pub(super) const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, c
 }
 
 /// What a dense feed-forward network saves.
-pub(super) const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
-    if common.count == 0 {
-        return;
-    }
+const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
     let kept = &common.of(Module::DenseFfn);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
     list.push(kept, "dense block input", own);
@@ -109,10 +124,7 @@ pub(super) const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, c
 }
 
 /// What router, routed and shared experts save.
-pub(super) const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
-    if common.count == 0 {
-        return;
-    }
+const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
     let router = &common.of(Module::Router);
     let (batch, hidden) = (sizes.batch, sizes.hidden);
     let tokens = match paper.pool {

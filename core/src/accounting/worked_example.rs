@@ -16,41 +16,51 @@ const SOURCE: &str = "worked example of a hypothetical rank";
 const BLOCKS: Paper = Paper { kernel: Kernel::Flash, dropout: Switch::Off, pool: Pool::Group };
 
 pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, example: WorkedExample) {
-    let all = &saved(plan, counts.attention, SOURCE);
-    let (dense, moe) = (&all.many(counts.dense), &all.many(counts.moe));
-    match (example.checkpoint, is_recomputed(plan)) {
-        (Checkpoint::Layer, true) => {
-            let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-            list.push(&all.of(Module::Attention), "layer input", own);
-            layer(list, plan, sizes, &dense.transient(Lifetime::InBackward(Block::Dense)), Module::DenseFfn);
-            layer(list, plan, sizes, &moe.transient(Lifetime::InBackward(Block::Moe)), Module::RoutedExperts);
-        }
-        (Checkpoint::Layer, false) => {
-            layer(list, plan, sizes, dense, Module::DenseFfn);
-            layer(list, plan, sizes, moe, Module::RoutedExperts);
-        }
-        (Checkpoint::SubBlock, true) => {
-            paper::kept_inputs(list, sizes, all, dense, moe);
-            paper::attention(list, plan, sizes, &all.transient(Lifetime::InBackward(Block::Attention)), BLOCKS);
-            paper::dense_ffn(list, plan, sizes, &dense.transient(Lifetime::InBackward(Block::Dense)), BLOCKS);
-            paper::experts(list, plan, sizes, &moe.transient(Lifetime::InBackward(Block::Moe)), BLOCKS);
-        }
-        (Checkpoint::SubBlock, false) => {
-            paper::attention(list, plan, sizes, all, BLOCKS);
-            paper::dense_ffn(list, plan, sizes, dense, BLOCKS);
-            paper::experts(list, plan, sizes, moe, BLOCKS);
-        }
+    match example.checkpoint {
+        Checkpoint::Layer => layers(list, plan, sizes, counts),
+        // Two checkpoints a layer: one block computed again.
+        Checkpoint::SubBlock => paper::blocks(list, plan, sizes, counts, BLOCKS, SOURCE),
     }
-    ends(list, sizes, counts, all);
-    forward_working_set(list, plan, sizes, dense, moe);
-    all_to_all(list, plan, sizes, moe);
+    ends(list, plan, sizes, counts, SOURCE);
+    if counts.dense > 0 {
+        // Of forward's working set, one layer's at a time.
+        let dense = saved(plan, 1, SOURCE).of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense)).times(3);
+        list.push(&dense, "dense gate, up, product", [sizes.batch, sizes.context, sizes.dense_ffn, ONE]);
+    }
+    if counts.moe > 0 {
+        let routed = saved(plan, 1, SOURCE).of(Module::RoutedExperts);
+        let rows = Dim::whole("R", plan.routed_rows(Pool::Group));
+        let working = routed.transient(Lifetime::InForward(Block::Moe));
+        list.push(&working, "permuted copies", [rows, sizes.hidden, ONE, ONE]);
+        list.push(&working.times(3), "routed gate, up, product", [rows, sizes.expert_ffn, ONE, ONE]);
+        // One buffer to send from and one to receive into, for all layers of the stage.
+        let lifetime = Lifetime::ForwardAndBackward;
+        let buffers = Entry { role: Role::Communication, lifetime, count: 2, ..routed };
+        list.push(&buffers, "all-to-all buffers", [rows, sizes.hidden, ONE, ONE]);
+    }
+}
+
+/// One checkpoint a layer: under recomputation its input is kept, and one whole layer computed again.
+const fn layers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
+    let is_recomputed = is_recomputed(plan);
+    if is_recomputed && counts.attention > 0 {
+        let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
+        list.push(&saved(plan, counts.attention, SOURCE).of(Module::Attention), "layer input", own);
+    }
+    if counts.dense > 0 {
+        let saved = saved(plan, counts.dense, SOURCE);
+        let again = saved.transient(Lifetime::InBackward(Block::Dense));
+        layer(list, plan, sizes, if is_recomputed { &again } else { &saved }, Module::DenseFfn);
+    }
+    if counts.moe > 0 {
+        let saved = saved(plan, counts.moe, SOURCE);
+        let again = saved.transient(Lifetime::InBackward(Block::Moe));
+        layer(list, plan, sizes, if is_recomputed { &again } else { &saved }, Module::RoutedExperts);
+    }
 }
 
 /// What one whole layer holds behind its input: attention, then its feed-forward network.
 const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, ffn: Module) {
-    if common.count == 0 {
-        return;
-    }
     let kept = &common.of(Module::Attention);
     let (batch, context, heads) = (sizes.batch, sizes.context, sizes.heads);
     let own = [batch, sizes.own_tokens, sizes.hidden, ONE];
@@ -86,35 +96,6 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
         let shared = common.of(Module::SharedExperts).times(4);
         let inner = [batch, sizes.own_tokens, sizes.shared_ffn, ONE];
         list.push(&shared, "shared gate, up, activation, product", inner);
-    }
-}
-
-/// What forward holds while one layer's experts run: permuted copies, gate, up and product.
-const fn forward_working_set(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, dense: &Entry, moe: &Entry) {
-    if dense.count > 0 {
-        let dense = dense.of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense)).times(3);
-        list.push(&dense, "dense gate, up, product", [sizes.batch, sizes.context, sizes.dense_ffn, ONE]);
-    }
-    if moe.count > 0 {
-        let routed = moe.of(Module::RoutedExperts).transient(Lifetime::InForward(Block::Moe));
-        let rows = Dim::whole("R", plan.routed_rows(Pool::Group));
-        list.push(&routed, "permuted copies", [rows, sizes.hidden, ONE, ONE]);
-        list.push(&routed.times(3), "routed gate, up, product", [rows, sizes.expert_ffn, ONE, ONE]);
-    }
-}
-
-/// One buffer to send from and one to receive into, each as large as the rows of the hottest rank. They serve all
-/// layers of the stage.
-const fn all_to_all(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, moe: &Entry) {
-    if moe.count > 0 {
-        let buffers = Entry {
-            role: Role::Communication,
-            lifetime: Lifetime::ForwardAndBackward,
-            count: 2,
-            ..moe.of(Module::RoutedExperts)
-        };
-        let rows = Dim::whole("R", plan.routed_rows(Pool::Group));
-        list.push(&buffers, "all-to-all buffers", [rows, sizes.hidden, ONE, ONE]);
     }
 }
 
