@@ -4,6 +4,8 @@
 //! `cargo run --release --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact integers.
 //! Every number of ours comes from the model declared below; what is typed in is what the paper prints.
 
+#[path = "deepseek_v3/by_zero.rs"]
+mod by_zero;
 #[path = "deepseek_v3/paper.rs"]
 mod paper;
 #[path = "deepseek_v3/report.rs"]
@@ -12,8 +14,6 @@ mod report;
 mod tables;
 #[path = "deepseek_v3/text.rs"]
 mod text;
-#[path = "deepseek_v3/variant.rs"]
-mod variant;
 
 use clap::{Arg, ArgAction, Command};
 use moe_model::{H200, moe_model};

@@ -4,7 +4,7 @@
 use moe_model::inventory::{Element, Lifetime, Module};
 use moe_model::spec::{
     Accounting, Batch, Capacity, Dropless, Factor, Kernel, Paper, Pool, Precision, Recompute, Routing, Schedule, Spec,
-    Split, Switch, ZeroGroups, ZeroStage,
+    Split, Switch, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Budget, Entry, Phase, Plan, Role, moe_model};
 use serde_json::Value;
@@ -82,9 +82,7 @@ fn plan(change: impl FnOnce(&mut Spec)) -> Plan {
 }
 
 fn changed(plan: &Plan, change: impl FnOnce(&mut Spec)) -> Plan {
-    let mut spec = *plan.spec();
-    change(&mut spec);
-    Plan::new(spec).expect("the changed layout is legal")
+    plan.changed(change).expect("the changed layout is legal")
 }
 
 fn accounting(kernel: Kernel, dropout: Switch, pool: Pool) -> Accounting {
@@ -274,9 +272,7 @@ fn rank_parameters(rows: &mut Rows) {
 fn zero_tables(rows: &mut Rows) {
     let with = |stage, groups| {
         plan(|spec| {
-            spec.layout.zero.dense = stage;
-            spec.layout.zero.expert = stage;
-            spec.layout.zero.groups = groups;
+            spec.layout.zero = Zero { groups, ..Zero::both(stage) };
         })
         .budget(1)
     };
@@ -375,8 +371,7 @@ fn peaks() -> Vec<(&'static str, &'static str, Plan)> {
     let mut plans = Vec::new();
     for (mode, base) in [("none", DeepSeekV3::PAPER), ("full", full()), ("none_flash", flash)] {
         for (zero, stage) in ZERO {
-            let change = |spec: &mut Spec| (spec.layout.zero.dense, spec.layout.zero.expert) = (stage, stage);
-            plans.push((mode, zero, changed(&base, change)));
+            plans.push((mode, zero, changed(&base, |spec| spec.layout.zero = spec.layout.zero.at(stage))));
         }
     }
     plans
@@ -545,7 +540,7 @@ fn every_stage_of_the_file() {
             }
         }
         for (name, zero) in ZERO {
-            let plan = plan(|spec| (spec.layout.zero.dense, spec.layout.zero.expert) = (zero, zero));
+            let plan = plan(|spec| spec.layout.zero = spec.layout.zero.at(zero));
             assert_eq!(plan.budget(index).static_bytes().bytes(), stage["static"][name].as_u64().expect("bytes"));
         }
     }

@@ -14,6 +14,7 @@ use core::fmt;
 
 /// What a tensor is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Role {
@@ -66,6 +67,7 @@ impl Role {
 
 /// A part of a step whose peak is looked at by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Phase {
@@ -92,6 +94,18 @@ impl Phase {
             Self::Backward => "backward",
             Self::OptimizerStep => "optimizer_step",
         }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

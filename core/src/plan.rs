@@ -36,6 +36,16 @@ impl Plan {
         Err(verdict::judge(&spec))
     }
 
+    /// The plan with something changed, checked anew: another micro-batch, sequence, ZeRO stage or schedule.
+    ///
+    /// # Errors
+    /// All laws that the changed Spec breaks.
+    pub fn changed(&self, change: impl FnOnce(&mut Spec)) -> Result<Self, Violations> {
+        let mut spec = self.spec;
+        change(&mut spec);
+        Self::new(spec)
+    }
+
     /// Checks a Spec whose laws are reported elsewhere: by the macro, or one by one by the compiler. An invalid one
     /// becomes the smallest plan there is, so that one wrong number does not produce an error at every use.
     #[doc(hidden)]

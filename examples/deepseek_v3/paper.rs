@@ -1,7 +1,7 @@
 //! What the paper prints, and how our numbers compare.
 
+use crate::by_zero::ByZero;
 use crate::text::grouped;
-use crate::variant::{ByZero, variant, with_zero};
 use moe_model::spec::{Accounting, Dropless, Mesh, Pool, Routing, ZeroStage};
 use moe_model::{Bytes, Plan, Spec, Text, Violations};
 use serde::Serialize;
@@ -120,7 +120,7 @@ fn compare_model(plan: &Plan) -> Result<Vec<Comparison>, Violations> {
     let total = architecture.parameters().total();
     let weights = Bytes::new(total).times(layout.precision.weights.bytes());
     // One rank a stage, so that the rank holds all of it.
-    let whole = variant(plan, |layout| layout.mesh = Mesh { pp: layout.mesh.pp, ..Mesh::DEFAULT })?;
+    let whole = plan.changed(|spec| spec.layout.mesh = Mesh { pp: spec.layout.mesh.pp, ..Mesh::DEFAULT })?;
     let stage = |index| whole.budget(index).parameters().total();
     Ok(vec![
         Comparison::parameters("t3.total", "whole model: parameters", total, "Table 3")
@@ -162,7 +162,8 @@ fn compare_zero(plan: &Plan) -> Result<Vec<Comparison>, Violations> {
         parameters: "t8.os+g+params.total",
     };
     let row = |stage: ZeroStage| {
-        let ours = with_zero(plan, stage)?.budget(PAPER_STAGE).static_bytes();
+        let ours =
+            plan.changed(|spec| spec.layout.zero = spec.layout.zero.at(stage))?.budget(PAPER_STAGE).static_bytes();
         let what = format!("stage 1: static bytes, ZeRO {}", stage.word());
         let row = Comparison::bytes(ids.get(stage), &what, ours, "Table 8").printed(TABLE_8.get(stage).total);
         Ok(match row.agreement {
@@ -212,16 +213,14 @@ fn compare_worst(plan: &Plan) -> Comparison {
 /// What routing does to the activations of one micro-batch (objection 3).
 fn compare_routing(plan: &Plan) -> Result<[Comparison; 2], Violations> {
     let skew = plan.worst_skew();
-    let hot = variant(plan, |layout| layout.routing = Routing::Dropless(Dropless { skew }))?;
-    let grid = variant(plan, |layout| {
-        if let Accounting::Paper(paper) = &mut layout.accounting {
+    let hot = plan.changed(|spec| spec.layout.routing = Routing::Dropless(Dropless { skew }))?;
+    let grid = plan.changed(|spec| {
+        if let Accounting::Paper(paper) = &mut spec.layout.accounting {
             paper.pool = Pool::Group;
         }
     })?;
-    let balanced = format!(
-        "the paper takes routing for balanced; the hottest rank may get {} times as much (objection 3)",
-        Text::new().thousandths(skew.thousandths)
-    );
+    let balanced =
+        format!("the paper takes routing for balanced; the hottest rank may get {skew} times as much (objection 3)");
     let copies = format!(
         "the paper deals one replica's tokens over the EP group; its grid brings {} routed copies a rank, not {}",
         grouped(plan.routed_rows(Pool::Group)),

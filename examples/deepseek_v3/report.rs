@@ -1,7 +1,7 @@
 //! The report: what the library says of the declared layouts, with what the paper prints.
 
+use crate::by_zero::ByZero;
 use crate::paper::{Comparison, PAPER_STAGE, TABLE_8, Table8, comparisons};
-use crate::variant::ByZero;
 use moe_model::spec::{Accounting, Paper};
 use moe_model::{Bytes, Parameters, Peak, Plan, Spec, Violations};
 use serde::Serialize;

@@ -103,7 +103,13 @@ impl Zero {
     /// Optimizer state, gradients and parameters are sharded (ZeRO-3).
     pub const PARAMETERS: Self = Self::both(ZeroStage::Parameters);
 
-    /// The same stage for dense and expert parameters.
+    /// The same groups, with one stage for dense and expert parameters.
+    #[must_use]
+    pub const fn at(self, stage: ZeroStage) -> Self {
+        Self { dense: stage, expert: stage, ..self }
+    }
+
+    /// One stage for dense and expert parameters, over their own replicas.
     #[must_use]
     pub const fn both(stage: ZeroStage) -> Self {
         Self { dense: stage, expert: stage, ..Self::DEFAULT }

@@ -1,6 +1,7 @@
 //! Values that stand in more than one group: factors, percentages, switches, number formats.
 
 use super::schema::{Word, words};
+use crate::text::Text;
 
 /// A factor in thousandths, written as a decimal number: a routing skew, a capacity factor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -18,6 +19,12 @@ impl Factor {
     #[must_use]
     pub const fn thousandths(thousandths: u64) -> Self {
         Self { thousandths }
+    }
+}
+
+impl core::fmt::Display for Factor {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(Text::new().thousandths(self.thousandths).as_str())
     }
 }
 

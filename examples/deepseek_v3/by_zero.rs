@@ -1,23 +1,8 @@
-//! The declared layouts with something changed, checked anew.
+//! One thing for each ZeRO stage.
 
-use moe_model::spec::{Layout, ZeroStage};
+use moe_model::spec::ZeroStage;
 use moe_model::{Plan, Violations};
 use serde::Serialize;
-
-/// The plan with another layout.
-pub(crate) fn variant(plan: &Plan, change: impl FnOnce(&mut Layout)) -> Result<Plan, Violations> {
-    let mut spec = *plan.spec();
-    change(&mut spec.layout);
-    Plan::new(spec)
-}
-
-/// The plan under another [`ZeroStage`], over the groups that were declared.
-pub(crate) fn with_zero(plan: &Plan, stage: ZeroStage) -> Result<Plan, Violations> {
-    variant(plan, |layout| {
-        layout.zero.dense = stage;
-        layout.zero.expert = stage;
-    })
-}
 
 /// One for each [`ZeroStage`].
 #[derive(Serialize)]
@@ -31,7 +16,8 @@ pub(crate) struct ByZero<T> {
 impl<T> ByZero<T> {
     /// Makes each from the plan under its stage.
     pub(crate) fn of(plan: &Plan, make: impl Fn(&Plan, ZeroStage) -> T) -> Result<Self, Violations> {
-        let make = |stage| Ok(make(&with_zero(plan, stage)?, stage));
+        // Over the groups that were declared.
+        let make = |stage| Ok(make(&plan.changed(|spec| spec.layout.zero = spec.layout.zero.at(stage))?, stage));
         Ok(Self {
             none: make(ZeroStage::None)?,
             optimizer: make(ZeroStage::Optimizer)?,
