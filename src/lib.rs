@@ -141,3 +141,8 @@ pub mod __private {
     pub use moe_model_core::Spec;
     pub use moe_model_core::verdict::{LawSet, enforce, enforce_budget};
 }
+
+/// The README's declaration compiles and says what it claims.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,7 +3,7 @@
 use crate::by_zero::ByZero;
 use crate::text::grouped;
 use moe_model::spec::{Accounting, Dropless, Mesh, Pool, Routing, ZeroStage};
-use moe_model::{Bytes, Plan, Spec, Text, Violations};
+use moe_model::{Bytes, Plan, Spec, Violations};
 use serde::Serialize;
 
 /// The paper's device is a rank of stages 1-14, which hold the same.
