@@ -135,7 +135,7 @@ fn deferred_laws(model: &Model) -> TokenStream {
                     const S: &Spec = &<#name>::#spec;
                     const B: LawSet = LawSet::of(#waiting).broken(S);
                     #[track_caller]
-                    const fn e(at: usize, laws: u64) {
+                    const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u64) {
                         enforce(at, laws, B, S)
                     }
                     #enforced
