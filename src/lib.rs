@@ -52,7 +52,7 @@
 pub use moe_model_core::device::{A100_80GB, B200, H100, H200};
 pub use moe_model_core::{
     Budget, Bytes, Device, Entry, Inventory, Key, KeySet, Numbers, Parameters, Peak, Phase, Plan, Role, Spec, Stage,
-    Text, Violation, Violations, device, inventory, judge, law, parameters, sizes, spec, verdict,
+    Text, Violation, Violations, device, inventory, judge, law, parameters, sizes, spec,
 };
 #[doc(inline)]
 pub use moe_model_gpu as gpu;
@@ -138,8 +138,8 @@ pub trait Model {
 /// What expansions call. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
-    pub use moe_model_core::Spec;
-    pub use moe_model_core::verdict::{LawSet, enforce, enforce_budget};
+    pub use moe_model_core::Spec as __Spec;
+    pub use moe_model_core::verdict::{LawSet as __LawSet, enforce as __enforce, enforce_budget as __enforce_budget};
 }
 
 /// The README's declaration compiles and says what it claims.

@@ -58,7 +58,7 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         ep: pick(random, &[1, 2, 4]),
         etp: pick(random, &[1, 2]),
         world: 0,
-        sequence_parallel: if tp > 1 { Switch::On } else { Switch::Off },
+        sequence_parallel: if tp > 1 && random.u8(..4) > 0 { Switch::On } else { Switch::Off },
     };
     layout.stages = Stages { first: random.u64(0..3), last: random.u64(0..3) };
     layout.schedule = pick(random, Schedule::ALL);
@@ -170,13 +170,35 @@ fn parts_make_the_whole() {
 /// Balanced, a rank's experts receive the same number of rows for any expert-parallel degree, if each brings its own.
 #[test]
 fn expert_parallelism_trades_tokens_and_saves_none() {
-    for plan in plans().filter(|plan| plan.spec().architecture.layers.moe > 0 && plan.spec().layout.mesh.etp == 1) {
-        let mut spec = *plan.spec();
-        spec.layout.routing = Routing::BALANCED;
-        let layout = &spec.layout;
-        let own = layout.batch.micro * layout.batch.sequence / plan.sequence_ranks();
-        let balanced = Plan::new(spec).expect("a balanced layout is legal where a skewed one is");
-        assert_eq!(balanced.routed_rows(Pool::Group), own * spec.architecture.experts.active);
+    for plan in plans().filter(|plan| plan.spec().architecture.layers.moe > 0) {
+        let balanced = plan.changed(|spec| spec.layout.routing = Routing::BALANCED);
+        let balanced = balanced.expect("a balanced layout is legal where a skewed one is");
+        let Mesh { tp, ep, etp, sequence_parallel, .. } = plan.spec().layout.mesh;
+        let batch = plan.spec().layout.batch;
+        let own = batch.micro * batch.sequence / plan.sequence_ranks();
+        // The tokens of all ranks that split an expert; without sequence parallelism, where each expert-parallel degree
+        // is 1, those of one tensor-parallel group are the same.
+        let distinct = if sequence_parallel.is_on() { etp } else { (ep * etp).div_ceil(tp) / ep };
+        let copies = own * distinct * plan.spec().architecture.experts.active;
+        assert_eq!(balanced.routed_rows(Pool::Group), copies, "{:#?}", plan.spec());
+    }
+}
+
+/// What shared experts hold for one micro-batch does not depend on how much is kept besides.
+#[test]
+fn shared_experts_are_the_same_at_either_checkpoint() {
+    let shared = |plan: &Plan| -> Bytes {
+        let of = |entry: &&moe_model::Entry| entry.name == "shared gate, up, activation, product";
+        (0..plan.stages())
+            .map(|stage| -> Bytes { plan.inventory(stage).iter().filter(of).map(|e| e.bytes()).sum() })
+            .sum()
+    };
+    for plan in plans() {
+        let [layer, sub_block] = [Checkpoint::Layer, Checkpoint::SubBlock].map(|checkpoint| {
+            let example = Accounting::WorkedExample(WorkedExample { checkpoint });
+            plan.changed(|spec| spec.layout.accounting = example).expect("the accounting breaks no law")
+        });
+        assert_eq!(shared(&layer), shared(&sub_block), "{:#?}", plan.spec());
     }
 }
 

@@ -1,9 +1,9 @@
 //! The table of laws: each has an example in `tests/ui`, each can be broken, and what is suggested mends it.
 
-use moe_model::law::{LAWS, Law, Severity};
+use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{Attention, Capacity, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch};
-use moe_model::spec::{ZeroGroups, percent};
-use moe_model::{Device, Key, Spec, Violation, judge, moe_model};
+use moe_model::spec::{ZeroGroups, ZeroStage, percent};
+use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -53,6 +53,7 @@ const BREACHES: &[Breach] = &[
     ("expert-grid", |s| s.layout.mesh.ep = 128),
     ("experts-ep", |s| (s.architecture.experts.routed, s.layout.mesh.ep) = (160, 64)),
     ("expert-ffn-etp", |s| (s.architecture.experts.ffn, s.layout.mesh.etp) = (2050, 4)),
+    ("expert-ranks", |s| (s.architecture.layers.moe, s.layout.stages.last) = (0, 0)),
     ("heads-tp", |s| set(s, Key::AttentionHeads, 129)),
     ("kv-heads-tp", |s| (s.architecture.attention, s.layout.mesh.tp) = (gqa(48, 12), 8)),
     ("dense-ffn-tp", |s| s.architecture.layers.ffn = 18_433),
@@ -68,6 +69,7 @@ const BREACHES: &[Breach] = &[
     ("sequence-sp", |s| s.layout.batch.sequence = 4095),
     ("global-batch", |s| s.layout.batch.global = 1000),
     ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),
+    ("zero-ways-ranks", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 65)),
     ("zero-ways-unused", |s| s.layout.zero.ways = 32),
     ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
     ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
@@ -91,7 +93,7 @@ fn paper() -> Spec {
 }
 
 fn errors() -> impl Iterator<Item = &'static Law> {
-    LAWS.iter().filter(|law| law.severity == Severity::Error)
+    LAWS.iter()
 }
 
 /// The text of all files of one extension under a folder.
@@ -111,7 +113,7 @@ fn every_law_has_an_example() {
     let mut said = String::new();
     read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui"), "stderr", &mut said);
     assert!(!said.is_empty(), "tests/ui holds messages");
-    for id in errors().map(|law| law.id).chain(["number-range"]) {
+    for id in errors().chain(ADVICE).map(|law| law.id).chain(["number-range"]) {
         assert!(said.contains(&format!("({id})")), "no case in tests/ui breaks `{id}`");
     }
 }
@@ -119,7 +121,7 @@ fn every_law_has_an_example() {
 #[test]
 fn names_are_unique_and_in_kebab_case() {
     let mut names = BTreeSet::from(["number-range"]);
-    for Law { id, .. } in LAWS {
+    for Law { id, .. } in LAWS.iter().chain(ADVICE) {
         assert!(names.insert(id), "two laws are called `{id}`");
         let is_part = |part: &str| {
             !part.is_empty() && part.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
@@ -130,7 +132,7 @@ fn names_are_unique_and_in_kebab_case() {
 
 #[test]
 fn reasons_are_one_line_without_full_stop() {
-    for Law { id, why, at, .. } in LAWS {
+    for Law { id, why, at, .. } in LAWS.iter().chain(ADVICE) {
         assert!(!why.is_empty() && !why.contains('\n'), "the reason of `{id}` is one line");
         assert!(!why.ends_with(['.', ' ']), "the reason of `{id}` ends in its last word");
         assert!(
@@ -141,15 +143,32 @@ fn reasons_are_one_line_without_full_stop() {
     }
 }
 
+/// One legal change of the paper's Spec for each piece of advice.
+const COSTLY: &[(&str, fn(&mut Spec))] = &[
+    ("vocab-padding", |s| s.architecture.vocab = 129_281),
+    ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
+    ("expert-state-unsharded", |s| s.layout.mesh.ep = 64),
+    ("pipeline-bubble", |s| s.layout.batch.count = 8),
+    ("zero-in-pipeline", |s| s.layout.zero = s.layout.zero.at(ZeroStage::Gradients)),
+];
+
 #[test]
-fn notes_are_no_errors() {
-    let padding = LAWS.iter().find(|law| law.id == "vocab-padding").expect("the table has the note");
-    assert_eq!(padding.severity, Severity::Note);
-    let mut spec = paper();
-    assert!(padding.holds(&spec.numbers()), "129280 rows fall to 2 ranks");
-    spec.architecture.vocab = 129_281;
-    assert!(!padding.holds(&spec.numbers()), "129281 do not");
-    assert!(judge(&spec).is_empty(), "they are padded");
+fn advice_is_no_error() {
+    let plan = Plan::new(paper()).expect("the paper's layout is legal");
+    assert!(plan.warnings().is_empty(), "{}", plan.warnings());
+    assert_eq!(
+        COSTLY.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+        ADVICE.iter().map(|law| law.id).collect::<Vec<_>>()
+    );
+    for (id, change) in COSTLY {
+        let plan = plan.changed(change).expect("advice is on what is legal");
+        let warnings = plan.warnings();
+        assert_eq!(warnings.iter().map(Violation::id).collect::<Vec<_>>(), [*id]);
+        assert!(warnings.to_string().starts_with("warning: "), "{warnings}");
+        for violation in warnings.iter() {
+            assert_mends(plan.spec(), violation);
+        }
+    }
 }
 
 /// Asserts that what a violation suggests mends the law that it is of.

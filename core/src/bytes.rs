@@ -116,16 +116,25 @@ impl Bytes {
     /// What [`Display`](fmt::Display) prints, in `const`: two decimals of GiB, MiB or KiB, or bytes.
     #[must_use]
     pub const fn text(self) -> Text {
-        let (unit, name) = match self.0 {
-            GIB.. => (GIB, " GiB"),
-            MIB.. => (MIB, " MiB"),
-            KIB.. => (KIB, " KiB"),
-            _ => return Text::new().int(self.0).str(" B"),
+        // Rounded half up in integers, so that the compiler and the run time print the same digits; what rounds to the
+        // next unit is written in that.
+        let (unit, name) = if hundredths(self.0, MIB) >= 102_400 {
+            (GIB, " GiB")
+        } else if hundredths(self.0, KIB) >= 102_400 {
+            (MIB, " MiB")
+        } else if self.0 >= KIB {
+            (KIB, " KiB")
+        } else {
+            return Text::new().int(self.0).str(" B");
         };
-        // Rounded half up in integers, so that the compiler and the run time print the same digits.
-        let hundredths = cut((self.0 as u128 * 100 + unit as u128 / 2) / unit as u128);
+        let hundredths = hundredths(self.0, unit);
         Text::new().int(hundredths / 100).str(".").digits(hundredths % 100, 2).str(name)
     }
+}
+
+/// How many hundredths of a unit some bytes are, rounded half up.
+const fn hundredths(bytes: u64, unit: u64) -> u64 {
+    cut((bytes as u128 * 100 + unit as u128 / 2) / unit as u128)
 }
 
 impl core::ops::Add for Bytes {
@@ -167,6 +176,8 @@ mod tests {
             (1023, "1023 B"),
             (1024, "1.00 KiB"),
             (235_143_168, "224.25 MiB"),
+            ((1 << 20) - 1, "1.00 MiB"),
+            ((1 << 30) - 1, "1.00 GiB"),
             (12_500_729_856, "11.64 GiB"),
             (u64::MAX, "17179869184.00 GiB"),
         ] {

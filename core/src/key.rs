@@ -132,9 +132,21 @@ impl KeySet {
         Self(self.0 | 1 << key as u8)
     }
 
+    /// The set of these bits, by the order of the keys.
+    #[must_use]
+    pub const fn of_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The bits of the set, by the order of the keys.
+    #[must_use]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
     /// The union of two sets.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -146,7 +158,7 @@ impl KeySet {
 
     /// Whether the two sets share a key.
     #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
+    pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 

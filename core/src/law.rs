@@ -1,11 +1,11 @@
 //! The laws of a layout, as data. One table is judged by the macro while it expands, by the compiler where
-//! numbers are constants of the user's crate, and at run time; `verdict.rs` words what it says.
+//! numbers are constants of the user's crate, and at run time; `verdict/` blames and words.
 
 use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups};
+use crate::spec::{NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups, ZeroStage};
 use crate::stages::{self, Division, Misfit};
 
 /// One rule that a declaration must satisfy.
@@ -19,19 +19,8 @@ pub struct Law {
     pub rule: Rule,
     /// Where it applies.
     pub when: When,
-    /// What a breach is.
-    pub severity: Severity,
     /// Why it must hold.
     pub why: &'static str,
-}
-
-/// What a breach of a law is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Severity {
-    /// The layout cannot work.
-    Error,
-    /// The layout works; something is worth knowing.
-    Note,
 }
 
 /// A number that a law speaks of.
@@ -45,6 +34,8 @@ pub enum Quantity {
     Sum(&'static [Key]),
     /// Experts within the reach of one token: active groups times the experts of a group.
     Reachable,
+    /// Replicas of each routed expert (EDP): the ranks of a stage over those of an expert group.
+    ExpertReplicas,
     /// A number of the law itself.
     Just(u64),
 }
@@ -74,6 +65,8 @@ pub enum Rule {
     LayersFallToStages,
     /// The skew lies between balanced and the worst that routing allows.
     SkewIsPossible,
+    /// The capacity factor leaves slots, and no more than could ever fill.
+    FactorIsPossible,
     /// No amount of memory outgrows 64 bits.
     Fits64Bits,
     /// The worst rank fits on the device, with headroom.
@@ -95,6 +88,8 @@ pub enum When {
     Layers,
     /// Where some layers have experts.
     Moe,
+    /// Where no layer has experts.
+    NoMoe,
     /// Where some layers have experts, and those are described.
     Experts,
     /// Where experts are described, and a token visits no more of them than there are.
@@ -113,6 +108,10 @@ pub enum When {
     Uniform,
     /// Where ZeRO shards over groups of the mesh.
     ByGroup,
+    /// Where some layers have experts whose state ZeRO shards over their replicas.
+    ExpertZero,
+    /// Where there is more than one stage.
+    Pipelined,
     /// Where some layers have experts and no token is dropped.
     Dropless,
     /// Where some layers have experts of bounded capacity.
@@ -120,7 +119,7 @@ pub enum When {
 }
 
 const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
-    Law { id, at, rule, when, severity: Severity::Error, why }
+    Law { id, at, rule, when, why }
 }
 
 use Quantity::{Just, Of, Product, Sum};
@@ -241,6 +240,13 @@ pub const LAWS: &[Law] = &[
         "expert tensor parallelism splits an expert by its width",
     ),
     law(
+        "expert-ranks",
+        &[Key::MeshEp, Key::MeshEtp],
+        AtMost(EXPERT_RANKS, Just(1)),
+        When::NoMoe,
+        "without layers that have experts there is nothing to deal over expert ranks",
+    ),
+    law(
         "heads-tp",
         &[Key::MeshTp, Key::AttentionHeads],
         Divides(Of(Key::MeshTp), Of(Key::AttentionHeads)),
@@ -318,6 +324,13 @@ pub const LAWS: &[Law] = &[
         "`zero.groups: uniform` shards over `zero.ways` ranks",
     ),
     law(
+        "zero-ways-ranks",
+        &[Key::ZeroWays],
+        AtMost(Of(Key::ZeroWays), STAGE_RANKS),
+        When::Uniform,
+        "no more ranks can share a stage's state than hold the stage",
+    ),
+    law(
         "zero-ways-unused",
         &[Key::ZeroWays, Key::ZeroGroups],
         AtMost(Of(Key::ZeroWays), Just(0)),
@@ -334,9 +347,9 @@ pub const LAWS: &[Law] = &[
     law(
         "capacity-factor",
         &[Key::RoutingFactor],
-        AtLeast(Of(Key::RoutingFactor), Just(1)),
+        Rule::FactorIsPossible,
         When::Capacity,
-        "an expert without slots computes nothing",
+        "an expert without slots computes nothing, and none can fill more than one for each token that it may meet",
     ),
     law(
         "weights-kept",
@@ -359,14 +372,6 @@ pub const LAWS: &[Law] = &[
         When::Always,
         "backward reads activations; only the master copy and the moments can be left out",
     ),
-    Law {
-        id: "vocab-padding",
-        at: &[Key::Vocab],
-        rule: Divides(Product(&[Key::PlacementVocabMultiple, Key::MeshTp]), Of(Key::Vocab)),
-        when: When::Always,
-        severity: Severity::Note,
-        why: "the embedding and the head are padded so that tensor-parallel ranks hold the same number of rows",
-    },
     // The two below judge budgets, so they come last and only where all others hold.
     law(
         "fits-64-bits",
@@ -387,6 +392,45 @@ pub const LAWS: &[Law] = &[
 /// How many laws, from the end of the table, judge budgets and need all others to hold.
 pub const BUDGET_LAWS: usize = 2;
 
+/// What is legal but costs something that one may not know of: warnings, judged where all laws hold.
+pub const ADVICE: &[Law] = &[
+    law(
+        "vocab-padding",
+        &[Key::Vocab],
+        Divides(Product(&[Key::PlacementVocabMultiple, Key::MeshTp]), Of(Key::Vocab)),
+        When::Always,
+        "the embedding and the head are padded so that tensor-parallel ranks hold the same number of rows",
+    ),
+    law(
+        "kv-replicated",
+        &[Key::MeshTp],
+        AtMost(Of(Key::MeshTp), Of(Key::AttentionKvHeads)),
+        When::Gqa,
+        "ranks beyond the key/value heads hold copies of them: keys, values and their cache stop shrinking",
+    ),
+    law(
+        "expert-state-unsharded",
+        &[Key::MeshEp, Key::MeshDp],
+        AtLeast(Quantity::ExpertReplicas, Just(2)),
+        When::ExpertZero,
+        "the state of routed experts is sharded over their replicas, and one replica shares with none",
+    ),
+    law(
+        "pipeline-bubble",
+        &[Key::BatchCount],
+        AtLeast(Of(Key::BatchCount), Of(Key::MeshPp)),
+        When::Always,
+        "with fewer micro-batches than stages some stages always wait",
+    ),
+    law(
+        "zero-in-pipeline",
+        &[Key::ZeroDense],
+        AtMost(Of(Key::ZeroDense), Just(ZeroStage::Optimizer as u64)),
+        When::Pipelined,
+        "sharded gradients are reduced, and sharded parameters gathered, for every micro-batch; some frameworks refuse it",
+    ),
+];
+
 impl Quantity {
     /// The keys that it is made of.
     #[must_use]
@@ -395,6 +439,7 @@ impl Quantity {
             Self::Of(key) => single(key),
             Self::Product(keys) | Self::Sum(keys) => keys,
             Self::Reachable => &[Key::ExpertsActiveGroups, Key::ExpertsRouted, Key::ExpertsGroups],
+            Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Just(_) => &[],
         }
     }
@@ -408,6 +453,12 @@ impl Quantity {
             Self::Reachable => {
                 let size = numbers.of(Key::ExpertsRouted).checked_div(numbers.of(Key::ExpertsGroups));
                 numbers.of(Key::ExpertsActiveGroups) as u128 * zero_or(size) as u128
+            }
+            Self::ExpertReplicas => {
+                let stage =
+                    numbers.of(Key::MeshTp) as u128 * numbers.of(Key::MeshCp) as u128 * numbers.of(Key::MeshDp) as u128;
+                let group = numbers.of(Key::MeshEp) as u128 * numbers.of(Key::MeshEtp) as u128;
+                if group == 0 { 0 } else { stage / group }
             }
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);
@@ -472,10 +523,13 @@ impl When {
                 moe && has_experts(n) && n.of(Key::ExpertsShared) > 0 && n.of(Key::PlacementSharedExperts) == SPLIT
             }
             Self::MoeOverTp => moe && n.of(Key::MeshEp) > 1 && n.of(Key::MeshTp) > 1,
+            Self::NoMoe => !moe,
             Self::SequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::On as u64,
             Self::NoSequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::Off as u64,
             Self::Given(key) => n.of(key) > 0,
             Self::Uniform => n.of(Key::ZeroGroups) == UNIFORM,
+            Self::ExpertZero => moe && has_experts(n) && n.of(Key::ZeroExpert) > 0 && n.of(Key::ZeroGroups) != UNIFORM,
+            Self::Pipelined => n.of(Key::MeshPp) > 1,
             Self::ByGroup => n.of(Key::ZeroGroups) != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
@@ -490,13 +544,15 @@ impl When {
             Self::Dense => set_of(&[Key::LayersDense]),
             Self::DenseSplit => set_of(&[Key::LayersDense, Key::PlacementDenseFfn]),
             Self::Layers => set_of(&[Key::LayersDense, Key::LayersMoe]),
-            Self::Moe => set_of(&[Key::LayersMoe]),
+            Self::Moe | Self::NoMoe => set_of(&[Key::LayersMoe]),
             Self::Experts | Self::Reachable | Self::Dropless | Self::Capacity => EXPERTS,
-            Self::SharedSplit => EXPERTS.and(set_of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
+            Self::SharedSplit => EXPERTS.union(set_of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => set_of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
             Self::SequenceParallel | Self::NoSequenceParallel => set_of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::Uniform | Self::ByGroup => set_of(&[Key::ZeroGroups]),
+            Self::ExpertZero => EXPERTS.union(set_of(&[Key::ZeroExpert, Key::ZeroGroups])),
+            Self::Pipelined => set_of(&[Key::MeshPp]),
         }
     }
 }
@@ -510,16 +566,17 @@ impl Law {
             | Rule::EitherDivides(a, b)
             | Rule::AtLeast(a, b)
             | Rule::AtMost(a, b)
-            | Rule::Equal(a, b) => set_of(a.keys()).and(set_of(b.keys())),
-            Rule::Needs(key, a, b) => set_of(a.keys()).and(set_of(b.keys())).with(key),
+            | Rule::Equal(a, b) => set_of(a.keys()).union(set_of(b.keys())),
+            Rule::Needs(key, a, b) => set_of(a.keys()).union(set_of(b.keys())).with(key),
             Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => KeySet::EMPTY.with(key),
             Rule::LayersFallToStages => {
                 set_of(&[Key::LayersDense, Key::LayersMoe, Key::MeshPp, Key::StagesFirst, Key::StagesLast])
             }
             Rule::SkewIsPossible => set_of(&[Key::RoutingSkew, Key::ExpertsActive, Key::ExpertsRouted, Key::MeshEp]),
+            Rule::FactorIsPossible => set_of(&[Key::RoutingFactor, Key::ExpertsActive, Key::ExpertsRouted]),
             Rule::Fits64Bits | Rule::FitsDevice => KeySet::ALL,
         };
-        rule.and(self.when.keys())
+        rule.union(self.when.keys())
     }
 
     /// Whether the law holds for a Spec of these numbers, or does not apply to it. Numbers must be in [`range`]; a law
@@ -560,6 +617,10 @@ impl Law {
                 let skew = n.of(Key::RoutingSkew);
                 skew >= 1000 && skew <= worst_skew(n)
             }
+            Rule::FactorIsPossible => {
+                let factor = n.of(Key::RoutingFactor);
+                factor >= 1 && factor <= worst_factor(n)
+            }
             Rule::Fits64Bits | Rule::FitsDevice => true,
         }
     }
@@ -595,6 +656,15 @@ pub(crate) const fn worst_skew(n: &Numbers) -> u64 {
     let worst = 1000 * most as u128 * ep as u128 / active as u128;
     // Fewer than one expert a rank is `experts-ep`'s to refuse.
     if worst < 1000 { 1000 } else { cut(worst) }
+}
+
+/// The least capacity factor that can never drop a token, in thousandths, rounded up: all tokens at one expert.
+pub(crate) const fn worst_factor(n: &Numbers) -> u64 {
+    let most = n.of(Key::ExpertsRouted) as u128 * 1000;
+    match most.checked_div(n.of(Key::ExpertsActive) as u128) {
+        Some(_) => cut(most.div_ceil(n.of(Key::ExpertsActive) as u128)),
+        None => 1000,
+    }
 }
 
 /// Whether a number is one that its key may hold: the law `number-range`, judged before all others.

@@ -9,7 +9,7 @@
 #[cfg(test)]
 extern crate alloc;
 
-pub mod accounting;
+mod accounting;
 pub mod budget;
 mod bytes;
 pub mod device;

@@ -30,19 +30,32 @@ impl Parameters {
 }
 
 impl Architecture {
+    /// The whole model on one rank.
+    const fn alone(&self) -> Plan {
+        let spec = Spec { architecture: *self, layout: Layout::DEFAULT };
+        assert!(spec.is_in_range(), "a number of the architecture lies outside what its key may hold");
+        Plan::alone(spec)
+    }
+
     /// Parameters of the whole model, each counted once, without multi-token-prediction modules and buffers.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn parameters(&self) -> Parameters {
-        let plan = Plan::alone(Spec { architecture: *self, layout: Layout::DEFAULT });
+        let plan = self.alone();
         let mut list = Sink::new(&mut []);
         weights::list(&mut list, &plan, &plan.sizes(), Counts::of(plan.stage(0)));
         Parameters::of(&list.tally)
     }
 
     /// Parameters of the multi-token-prediction modules; they use the model's embedding and head.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn mtp_parameters(&self) -> u64 {
-        let plan = Plan::alone(Spec { architecture: *self, layout: Layout::DEFAULT });
+        let plan = self.alone();
         let mut list = Sink::new(&mut []);
         weights::list_mtp(&mut list, &plan);
         let tally = list.tally;

@@ -4,10 +4,11 @@ use crate::budget::{self, Budget, Peak};
 use crate::bytes::Bytes;
 use crate::device::Device;
 use crate::inventory::Inventory;
+use crate::key::KeySet;
 use crate::law;
 use crate::saturating::{add, cut, mul};
 use crate::sizes::Sizes;
-use crate::spec::{Attention, Factor, Gqa, Layout, Pool, Routing, Schedule, Spec, ZeroGroups};
+use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Schedule, Spec, ZeroGroups};
 use crate::stages::{self, Division, Stage};
 use crate::tally::Units;
 use crate::verdict::{self, Violations};
@@ -57,14 +58,18 @@ impl Plan {
         }
     }
 
-    /// One rank, one layer, all sizes 1.
+    /// All sizes 1, and a layer for any stage that is asked for.
     #[doc(hidden)]
     pub const HUSK: Self = {
         let mut spec = Spec::DEFAULT;
-        spec.architecture.layers.dense = 1;
+        spec.architecture.layers.dense = NUMBER_MAX;
         spec.architecture.layers.ffn = 1;
         spec.architecture.attention = Attention::Gqa(Gqa::DEFAULT);
-        Self::alone(spec)
+        spec.layout.mesh.pp = NUMBER_MAX;
+        match Self::unchecked(spec) {
+            Some(plan) => plan,
+            None => panic!("one layer a stage falls to stages"),
+        }
     };
 
     /// The plan of a Spec, if its layers fall to stages; all other laws are for the caller to judge.
@@ -81,6 +86,12 @@ impl Plan {
         let layers = add(spec.architecture.layers.dense, spec.architecture.layers.moe);
         let division = Division { layers, first: 0, last: 0, alike: 1, rest: layers };
         Self { spec, division, replicas: [1; 2] }
+    }
+
+    /// What is legal but costs something that one may not know of.
+    #[must_use]
+    pub const fn warnings(&self) -> Violations {
+        verdict::advise(&self.spec, KeySet::EMPTY, KeySet::ALL)
     }
 
     /// What the user said.
@@ -103,8 +114,12 @@ impl Plan {
     }
 
     /// The ranks that hold a stage. Stages are the outermost axis of the rank order (tp-cp-ep-dp-pp).
+    ///
+    /// # Panics
+    /// If there are not so many stages.
     #[must_use]
     pub const fn ranks_of_stage(&self, stage: u64) -> Range<u64> {
+        assert!(stage < self.stages(), "the pipeline has fewer stages");
         stage * self.stage_ranks()..(stage + 1) * self.stage_ranks()
     }
 
@@ -159,8 +174,12 @@ impl Plan {
 
     /// Micro-batches whose activations a stage holds at once, at most: all of them under GPipe, and
     /// min(count, pp - stage) under 1F1B (Megatron-LM, `get_pp_rank_microbatches`).
+    ///
+    /// # Panics
+    /// If there are not so many stages.
     #[must_use]
     pub const fn in_flight(&self, stage: u64) -> u64 {
+        assert!(stage < self.stages(), "the pipeline has fewer stages");
         let count = self.spec.layout.batch.count;
         match self.spec.layout.schedule {
             Schedule::Gpipe => count,
@@ -180,7 +199,10 @@ impl Plan {
             Pool::Replica => tokens / layout.mesh.cp,
             Pool::Group => {
                 let own = tokens / self.sequence_ranks();
-                mul(mul(own, layout.mesh.ep), layout.mesh.etp)
+                let ranks = mul(layout.mesh.ep, layout.mesh.etp);
+                // Without sequence parallelism tensor-parallel ranks hold the same tokens.
+                let is_split = layout.mesh.sequence_parallel.is_on();
+                mul(own, if is_split { ranks } else { ranks.div_ceil(layout.mesh.tp) })
             }
         }
     }
@@ -189,6 +211,9 @@ impl Plan {
     #[must_use]
     pub const fn slots_per_expert(&self, pool: Pool, factor: Factor) -> u64 {
         let experts = &self.spec.architecture.experts;
+        if experts.routed == 0 {
+            return 0;
+        }
         // The factor counts thousandths.
         ceil_share(self.pooled_tokens(pool), experts.active, factor.thousandths, experts.routed as u128 * 1000)
     }

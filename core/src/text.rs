@@ -11,30 +11,31 @@ const CAPACITY: usize = 1536;
 pub struct Text {
     bytes: [u8; CAPACITY],
     len: usize,
+    is_cut: bool,
 }
+
+const ELLIPSIS: &str = "…";
 
 impl Text {
     /// No text.
     #[must_use]
     pub const fn new() -> Self {
-        Self { bytes: [0; CAPACITY], len: 0 }
+        Self { bytes: [0; CAPACITY], len: 0, is_cut: false }
     }
 
-    /// Appends a string.
+    /// Appends a string. The first that does not fit ends the text: cutting inside could split a character.
     #[must_use]
-    pub const fn str(mut self, piece: &str) -> Self {
-        const ELLIPSIS: &[u8] = "…".as_bytes();
-        let piece = piece.as_bytes();
-        if self.len + piece.len() + ELLIPSIS.len() > CAPACITY {
-            // The first piece that does not fit ends the text: cutting inside could split a character.
-            if self.len + ELLIPSIS.len() <= CAPACITY && !self.is_cut() {
-                self = self.copy(ELLIPSIS);
-            }
-            return self;
+    pub const fn str(self, piece: &str) -> Self {
+        if self.is_cut {
+            self
+        } else if self.len + piece.len() + ELLIPSIS.len() > CAPACITY {
+            Self { is_cut: true, ..self.copy(ELLIPSIS.as_bytes()) }
+        } else {
+            self.copy(piece.as_bytes())
         }
-        if self.is_cut() { self } else { self.copy(piece) }
     }
 
+    /// Appends what fits.
     const fn copy(mut self, piece: &[u8]) -> Self {
         let mut i = 0;
         while i < piece.len() {
@@ -45,11 +46,6 @@ impl Text {
         self
     }
 
-    const fn is_cut(&self) -> bool {
-        // `…` is E2 80 A6, and nothing that this crate writes ends in it otherwise.
-        self.len >= 3 && self.bytes[self.len - 1] == 0xA6 && self.bytes[self.len - 3] == 0xE2
-    }
-
     /// Appends a whole number.
     #[must_use]
     pub const fn int(self, n: u64) -> Self {
@@ -58,7 +54,7 @@ impl Text {
 
     /// Appends a whole number with leading zeros up to `width` digits.
     #[must_use]
-    pub(crate) const fn digits(mut self, mut n: u64, width: usize) -> Self {
+    pub(crate) const fn digits(self, mut n: u64, width: usize) -> Self {
         let mut digits = [b'0'; 20];
         let mut start = digits.len();
         while n > 0 || digits.len() - start < width {
@@ -66,14 +62,10 @@ impl Text {
             digits[start] = b'0' + (n % 10) as u8;
             n /= 10;
         }
-        if self.len + 24 < CAPACITY && !self.is_cut() {
-            while start < digits.len() {
-                self.bytes[self.len] = digits[start];
-                self.len += 1;
-                start += 1;
-            }
+        match core::str::from_utf8(digits.split_at(start).1) {
+            Ok(digits) => self.str(digits),
+            Err(_) => self,
         }
-        self
     }
 
     /// Appends thousandths as a decimal number: 1500 is `1.5`.
@@ -153,5 +145,6 @@ mod tests {
         }
         assert!(text.as_str().ends_with('…'));
         assert_eq!(text.as_str().matches('…').count(), 1);
+        assert_eq!(Text::new().str("cut…").int(7).as_str(), "cut…7");
     }
 }

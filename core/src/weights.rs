@@ -191,7 +191,8 @@ const fn zero_stage(plan: &Plan, expert: bool) -> ZeroStage {
 pub(crate) const fn flat(tally: &Tally, plan: &Plan, expert: bool, from: ZeroStage) -> Dim {
     let parameters = cut(tally.grouped[expert as usize]);
     let symbol = if expert { "P_expert" } else { "P_dense" };
-    if (zero_stage(plan, expert) as u8) < from as u8 {
+    // More than 64 bits count stay whole, so that the budget outgrows 64 bits too and is refused.
+    if (zero_stage(plan, expert) as u8) < from as u8 || parameters == u64::MAX {
         return Dim::whole(symbol, parameters);
     }
     let shards = plan.replicas(expert);

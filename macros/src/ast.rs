@@ -2,6 +2,7 @@
 //! with it.
 
 use crate::report::Report;
+use moe_model_core::Key;
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
@@ -24,6 +25,8 @@ pub(crate) struct LayoutItem {
     pub(crate) entries: Vec<Entry>,
     /// `..Other`, the layout that this one is built on.
     pub(crate) base: Option<Ident>,
+    /// Whether what stands behind the name could not be read.
+    pub(crate) broken: bool,
 }
 
 /// `key: value`.
@@ -102,7 +105,7 @@ fn is_layout_item(chunk: &[TokenTree]) -> bool {
     matches!(behind, [TokenTree::Ident(keyword), TokenTree::Ident(_), ..] if keyword == "layout")
 }
 
-/// Reads `layout Name: layout { … }`; a broken one is reported and left out.
+/// Reads `layout Name: layout { … }`; a broken one is reported, and has its name all the same.
 fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<LayoutItem> {
     let (attrs, tokens) = attributes(chunk, report);
     let [TokenTree::Ident(_), TokenTree::Ident(name), rest @ ..] = tokens else {
@@ -116,11 +119,14 @@ fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<LayoutItem> {
         }
         _ => {
             report.error(name, format!("a layout is written `layout {name}: layout {{ … }}`"));
-            return None;
+            return Some(LayoutItem { attrs, name: name.clone(), entries: Vec::new(), base: None, broken: true });
         }
     };
+    if let Some(cfg) = attrs.iter().find(|attr| is_conditional(attr)) {
+        report.error(cfg, "a layout is not conditional: put the attribute on the whole `moe_model!`");
+    }
     let (entries, base) = layout_body(body, report);
-    Some(LayoutItem { attrs, name: name.clone(), entries, base })
+    Some(LayoutItem { attrs, name: name.clone(), entries, base, broken: false })
 }
 
 /// How many tokens the attributes in front take.
@@ -190,38 +196,43 @@ fn chunks(tokens: TokenStream, report: &mut Report) -> Vec<Vec<TokenTree>> {
 
 /// Cuts `tp: 2 pp: 16` where the comma is missing, and says so.
 fn at_missing_commas(chunk: Vec<TokenTree>, report: &mut Report) -> Vec<Vec<TokenTree>> {
-    let mut pieces = vec![Vec::new()];
-    let mut tokens = chunk.into_iter().peekable();
-    let mut before: Option<TokenTree> = None;
-    while let Some(token) = tokens.next() {
-        let starts_entry = matches!(token, TokenTree::Ident(_))
-            && matches!(tokens.peek(), Some(TokenTree::Punct(p)) if p.as_char() == ':' && p.spacing() == Spacing::Alone)
-            && before.as_ref().is_some_and(|before| !is_layout_or_attribute(before));
-        if starts_entry {
-            report.error(&token, format!("a comma is missing before `{token}`"));
-            pieces.push(Vec::new());
+    let starts: Vec<usize> = (1..chunk.len()).filter(|&i| starts_entry(&chunk, i)).collect();
+    let mut pieces = Vec::new();
+    let mut rest = chunk;
+    for start in starts.into_iter().rev() {
+        let piece = rest.split_off(start);
+        if let Some(token) = piece.first() {
+            report.error(token, format!("a comma is missing before `{token}`"));
         }
-        before = Some(token.clone());
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(token);
-        }
+        pieces.push(piece);
     }
+    pieces.push(rest);
+    pieces.reverse();
     pieces
 }
 
-/// What may stand before a key without a comma: the word `layout`, or an attribute's brackets.
-fn is_layout_or_attribute(token: &TokenTree) -> bool {
-    match token {
-        TokenTree::Ident(ident) => ident == "layout",
-        TokenTree::Group(group) => group.delimiter() == Delimiter::Bracket,
-        _ => false,
-    }
+/// Whether an entry starts at a token in the middle of a chunk: a known key and a colon, or a layout, behind what may
+/// end a value.
+fn starts_entry(chunk: &[TokenTree], i: usize) -> bool {
+    let ends_value = match &chunk[i - 1] {
+        TokenTree::Literal(_) | TokenTree::Ident(_) => true,
+        TokenTree::Group(group) => group.delimiter() != Delimiter::Bracket,
+        TokenTree::Punct(_) => false,
+    };
+    let is_colon = |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Punct(p)) if p.as_char() == ':' && p.spacing() == Spacing::Alone);
+    let TokenTree::Ident(ident) = &chunk[i] else { return false };
+    let is_key = || Key::ALL.iter().any(|key| ident == key.name());
+    let is_layout = || ident == "layout" && matches!(chunk.get(i + 1), Some(TokenTree::Ident(_)));
+    ends_value && ((is_colon(chunk.get(i + 1)) && is_key()) || (is_layout() && is_colon(chunk.get(i + 2))))
 }
 
 /// Reads `key: value`; a key that cannot be read is reported and left out.
 fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
-    // Comments on keys are for readers of the declaration.
+    // Comments on keys are for readers of the declaration; nothing else has a place there.
     let comments = attributes_length(&chunk);
+    for attr in attributes(&chunk, report).0.iter().filter(|attr| !attr.path().is_ident("doc")) {
+        report.error(attr, "a key takes no attribute but a comment");
+    }
     let mut tokens = chunk.into_iter().skip(comments);
     let key = match tokens.next()? {
         TokenTree::Ident(key) => key,
@@ -244,7 +255,13 @@ fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
     Some(Entry { key, value })
 }
 
-fn value(key: &Ident, colon: Span, tokens: Vec<TokenTree>, report: &mut Report) -> Value {
+fn value(key: &Ident, colon: Span, mut tokens: Vec<TokenTree>, report: &mut Report) -> Value {
+    // A piece that another macro passed on stands in a group without brackets.
+    while let [TokenTree::Group(group)] = &tokens[..]
+        && group.delimiter() == Delimiter::None
+    {
+        tokens = group.stream().into_iter().collect();
+    }
     match &tokens[..] {
         [] => {
             report.error_at(colon, format!("`{key}` has no value behind its colon"));
@@ -255,6 +272,10 @@ fn value(key: &Ident, colon: Span, tokens: Vec<TokenTree>, report: &mut Report) 
         }
         _ => Value::Tokens(tokens.into_iter().collect()),
     }
+}
+
+fn is_conditional(attr: &Attribute) -> bool {
+    attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")
 }
 
 fn is_punct(token: &TokenTree, char: char) -> bool {

@@ -1,24 +1,47 @@
 //! The items of a model: its type, its architecture, one plan for each layout. They exist whatever is wrong, so
 //! that one wrong number does not produce an error at every use; then the plans are those of the smallest model.
 
-use crate::lower::{Model, NamedLayout};
+use crate::judge::Warning;
+use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
-use moe_model_core::Key;
-use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, Severity, When};
+use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, When};
+use moe_model_core::{Key, KeySet};
 use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::HashSet;
+use std::fmt::Write as _;
+use syn::ext::IdentExt;
 
 /// The whole expansion.
-pub(crate) fn expand(model: &Model, report: Report) -> TokenStream {
+pub(crate) fn expand(model: &Model, warnings: &[Warning], report: Report) -> TokenStream {
     if report.is_empty() {
         let laws = deferred_laws(model);
         let items = items(model, true);
-        return quote!(#items #laws);
+        let warnings = warnings.iter().map(warning);
+        return quote!(#items #laws #(#warnings)*);
     }
     let errors = report.into_errors();
     let items = items(model, false);
     quote!(#errors #items)
+}
+
+/// A warning on stable Rust: the use of something deprecated, whose note is the text. What the layouts that it concerns
+/// allow is allowed here.
+fn warning(warning: &Warning) -> TokenStream {
+    let Warning { id, text, place, attrs } = warning;
+    let (first, last) = ends(place);
+    let name = Ident::new(&id.replace('-', "_"), first);
+    let mut parens = proc_macro2::Group::new(Delimiter::Parenthesis, TokenStream::new());
+    parens.set_span(last);
+    let parens = TokenTree::Group(parens);
+    quote! {
+        #(#attrs)*
+        const _: () = {
+            #[deprecated(note = #text)]
+            const fn #name() {}
+            #name #parens
+        };
+    }
 }
 
 /// The type with its constants; those of the smallest model where something is wrong.
@@ -27,18 +50,18 @@ fn items(model: &Model, valid: bool) -> TokenStream {
     let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
     let constants = layouts.iter().map(|layout| layout_constants(name, layout, valid));
     let entries = layouts.iter().map(|layout| {
-        let text = layout.name.to_string();
+        let text = layout.name.unraw().to_string();
         let spec = spec_name(layout);
         let spec = if valid { quote!(Self::#spec) } else { quote!(*::moe_model::Plan::HUSK.spec()) };
         quote!((#text, #spec))
     });
-    let text = name.to_string();
+    let text = name.unraw().to_string();
     quote! {
         #(#attrs)*
         #vis struct #name;
 
         #[automatically_derived]
-        #[allow(dead_code, clippy::needless_update, clippy::unreadable_literal)]
+        #[allow(dead_code, deprecated, clippy::needless_update, clippy::unreadable_literal)]
         impl #name {
             /// The declared architecture.
             pub const ARCHITECTURE: ::moe_model::spec::Architecture = #literal;
@@ -46,6 +69,7 @@ fn items(model: &Model, valid: bool) -> TokenStream {
         }
 
         #[automatically_derived]
+        #[allow(deprecated)]
         impl ::moe_model::Model for #name {
             const NAME: &'static ::core::primitive::str = #text;
             const ARCHITECTURE: ::moe_model::spec::Architecture = <#name>::ARCHITECTURE;
@@ -80,71 +104,93 @@ fn spec_name(layout: &NamedLayout) -> Ident {
     format_ident!("__SPEC_{}", layout.constant, span = Span::call_site())
 }
 
-/// The laws that only the compiler can judge: one constant for those that share two places, since rustc shows two, the
-/// call and the body that failed. Constants fail one by one, so all breaches are reported.
+/// The laws that only the compiler can judge, of each layout, or of the architecture where there is none.
 fn deferred_laws(model: &Model) -> TokenStream {
-    let mut constants = TokenStream::new();
-    // Layouts built on one another share tokens; a law on the same tokens is judged once.
+    // Layouts built on one another share tokens; a law whose keys all stand at the same tokens is judged once.
     let mut judged = HashSet::new();
-    for layout in &model.layouts {
-        let part = &layout.part;
-        let mut groups: Vec<Group> = Vec::new();
-        let mut budgets = TokenStream::new();
-        let mut waiting = 0_u64;
-        for (index, law) in LAWS.iter().enumerate().filter(|(_, law)| waits(law, layout)) {
-            let (at, with) = blamed(law, layout);
-            if !judged.insert((law.id, start(&part.places.at(at)), start(&part.places.at(with)))) {
-                continue;
-            }
-            if index + BUDGET_LAWS >= LAWS.len() {
-                let place = part.places.at(at);
-                budgets.extend(constant_at(&place, &quote!(enforce_budget(#index, B, S))));
-                continue;
-            }
-            waiting |= 1 << index;
-            match groups.iter_mut().find(|group| group.at == at && group.with == with) {
-                Some(group) => group.laws |= 1 << index,
-                None => groups.push(Group { at, with, name: law.id, laws: 1 << index }),
-            }
+    let name = &model.name;
+    if model.layouts.is_empty() {
+        let layout = quote!(::moe_model::spec::Layout::DEFAULT);
+        let architecture = quote!(<#name>::ARCHITECTURE);
+        let spec = quote!(&::moe_model::spec::Spec { architecture: #architecture, layout: #layout });
+        return deferred(&model.architecture, false, &spec, &mut judged);
+    }
+    let blocks = model.layouts.iter().map(|layout| {
+        let spec = spec_name(layout);
+        deferred(&layout.part, true, &quote!(&<#name>::#spec), &mut judged)
+    });
+    blocks.collect()
+}
+
+/// The laws that wait for the compiler: one constant for those that share two places, since rustc shows two, the call
+/// and the body that failed. Constants fail one by one, so all breaches are reported.
+fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut HashSet<String>) -> TokenStream {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut budgets = TokenStream::new();
+    let mut waiting = 0_u64;
+    for (index, law) in LAWS.iter().enumerate().filter(|(_, law)| waits(law, part, has_layout)) {
+        if index + BUDGET_LAWS >= LAWS.len() {
+            let place = part.places.at(Key::Device);
+            budgets.extend(constant_at(&place, &quote!(__enforce_budget(#index, B, S))));
+            continue;
         }
-        // Each number that only the compiler knows is judged for its range, with the first of its laws or alone.
-        for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key)) {
-            if judged.insert(("number-range", start(&part.places.at(key)), None)) {
-                match groups.iter_mut().find(|group| group.at == key) {
-                    Some(group) => group.laws |= RANGE,
-                    None => groups.push(Group { at: key, with: key, name: "number-range", laws: RANGE }),
-                }
-            }
+        if !judged.insert(format!("{} {}", law.id, stand(law.keys(), part))) {
+            continue;
         }
-        let groups = groups.iter().map(|Group { at, with, name, laws }| {
-            let key = Literal::u8_unsuffixed(*at as u8);
-            let laws = Literal::u64_unsuffixed(*laws);
-            let call = quote!(e(#key, #laws));
-            if at == with {
-                return constant_at(&part.places.at(*at), &call);
-            }
-            constant(&part.places.at(*at), &part.places.at(*with), name, &call)
-        });
-        let enforced: TokenStream = groups.collect();
-        if !enforced.is_empty() || !budgets.is_empty() {
-            let (name, spec) = (&model.name, spec_name(layout));
-            // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here.
-            constants.extend(quote! {
-                const _: () = {
-                    use ::moe_model::__private::*;
-                    const S: &Spec = &<#name>::#spec;
-                    const B: LawSet = LawSet::of(#waiting).broken(S);
-                    #[track_caller]
-                    const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u64) {
-                        enforce(at, laws, B, S)
-                    }
-                    #enforced
-                    #budgets
-                };
-            });
+        waiting |= 1 << index;
+        let (at, with) = blamed(law, part);
+        match groups.iter_mut().find(|group| group.at == at && group.with == with) {
+            Some(group) => group.laws |= 1 << index,
+            None => groups.push(Group { at, with, name: law.id, laws: 1 << index }),
         }
     }
-    constants
+    // Each number that only the compiler knows is judged for its range, with the first of its laws or alone.
+    for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key)) {
+        if judged.insert(format!("number-range {}", stand(KeySet::EMPTY.with(key), part))) {
+            match groups.iter_mut().find(|group| group.at == key) {
+                Some(group) => group.laws |= RANGE,
+                None => groups.push(Group { at: key, with: key, name: "number-range", laws: RANGE }),
+            }
+        }
+    }
+    if groups.is_empty() && budgets.is_empty() {
+        return TokenStream::new();
+    }
+    let enforced = groups.iter().map(|Group { at, with, name, laws }| {
+        let key = Literal::u8_unsuffixed(*at as u8);
+        let laws = Literal::u64_unsuffixed(*laws);
+        let call = quote!(e(#key, #laws));
+        if at == with {
+            return constant_at(&part.places.at(*at), &call);
+        }
+        constant(&part.places.at(*at), &part.places.at(*with), name, &call)
+    });
+    let written = Literal::u128_unsuffixed(part.places.written().bits());
+    // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here but the type's name.
+    quote! {
+        const _: () = {
+            use ::moe_model::__private::*;
+            const S: &__Spec = #spec;
+            const B: __LawSet = __LawSet::of(#waiting).broken(S);
+            #[track_caller]
+            const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u64) {
+                __enforce(at, laws, B, #written, S)
+            }
+            #(#enforced)*
+            #budgets
+        };
+    }
+}
+
+/// Where keys stand, and what they are where they do not: the same of two layouts if they are the same there.
+fn stand(keys: KeySet, part: &Part) -> String {
+    let numbers = part.spec.numbers();
+    let mut text = String::new();
+    for key in Key::ALL.iter().copied().filter(|key| keys.has(*key)) {
+        let place = if part.places.has(key) { start(&part.places.at(key)) } else { None };
+        let _ = write!(text, "{} {:?} {:?};", key.path(), place, numbers.get(key));
+    }
+    text
 }
 
 /// The bit that stands for the range of a key, beside those of laws.
@@ -159,29 +205,28 @@ struct Group {
     laws: u64,
 }
 
-/// Whether the compiler must judge a law for a layout.
-fn waits(law: &Law, layout: &NamedLayout) -> bool {
-    let part = &layout.part;
+/// Whether the compiler must judge a law.
+fn waits(law: &Law, part: &Part, has_layout: bool) -> bool {
     // A law that applies only where an optional key is given says so by the key being written or not.
     let given = match law.when {
         When::Given(key) => part.places.has(key),
         _ => true,
     };
-    // What does not fit in 64 bits does not fit on a device either; without one the plan says so where it is used.
-    let needless = matches!(law.rule, Rule::Fits64Bits);
-    law.severity == Severity::Error && given && !needless && law.keys().meets(part.unknown)
+    // What does not fit in 64 bits does not fit on a device either.
+    let needless = matches!(law.rule, Rule::Fits64Bits) && part.places.has(Key::Device);
+    let in_place = has_layout || !law.keys().has_layout();
+    given && !needless && in_place && law.keys().intersects(part.unknown)
 }
 
-/// The two keys whose places a law has: the first that it may blame and that only the compiler knows, and another one
-/// that is written.
-fn blamed(law: &Law, layout: &NamedLayout) -> (Key, Key) {
-    let part = &layout.part;
+/// The two keys whose places a law has, among those that it may blame: the first that only the compiler knows, and
+/// another one that is written.
+fn blamed(law: &Law, part: &Part) -> (Key, Key) {
     let written = || law.at.iter().copied().filter(|key| part.places.has(*key));
     let first = law.at.first().copied().unwrap_or(Key::Mesh);
     let at = written().find(|key| part.unknown.has(*key)).or_else(|| written().next()).unwrap_or(first);
     // Of the others the largest tells most: a degree of 1 is rarely what does not divide.
-    let number = |key: &Key| part.spec.numbers().of(*key);
-    let with = written().rev().filter(|key| *key != at).max_by_key(number).unwrap_or(at);
+    let numbers = part.spec.numbers();
+    let with = written().rev().filter(|key| *key != at).max_by_key(|key| numbers.of(*key)).unwrap_or(at);
     (at, with)
 }
 

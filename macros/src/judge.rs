@@ -2,50 +2,80 @@
 
 use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
-use moe_model_core::verdict::judge_known;
-use moe_model_core::{Key, KeySet, Violation};
+use moe_model_core::verdict::{advise, judge_known};
+use moe_model_core::{Key, Violation, Violations};
 use proc_macro2::TokenStream;
+use syn::Attribute;
 
 /// A violation, and the layouts that share it: those built on one another hold the same tokens.
 struct Finding<'m> {
+    id: &'static str,
     text: String,
     place: TokenStream,
     layouts: Vec<&'m NamedLayout>,
 }
 
-/// Judges each layout that could be read, or the architecture where there is none.
-pub(crate) fn judge(model: &Model, report: &mut Report) {
-    let mut findings: Vec<Finding> = Vec::new();
+/// What is legal but costly, for the expansion to say.
+pub(crate) struct Warning {
+    pub(crate) id: &'static str,
+    pub(crate) text: String,
+    pub(crate) place: TokenStream,
+    /// What the layouts allow or expect.
+    pub(crate) attrs: Vec<Attribute>,
+}
+
+/// Judges each layout that could be read, or the architecture where there is none; returns warnings on those that are
+/// legal.
+pub(crate) fn judge(model: &Model, report: &mut Report) -> Vec<Warning> {
+    let mut errors: Vec<Finding> = Vec::new();
+    let mut warnings: Vec<Finding> = Vec::new();
     if model.layouts.is_empty() && !model.architecture.broken {
         let of_layouts = Key::ALL.iter().filter(|key| key.is_layout());
         let unknown = of_layouts.fold(model.architecture.unknown, |unknown, key| unknown.with(*key));
-        judge_part(&model.architecture, unknown, None, &mut findings);
+        let part = &model.architecture;
+        gather(&judge_known(&part.spec, unknown, part.places.written()), part, None, &mut errors);
     }
     for layout in model.layouts.iter().filter(|layout| !layout.part.broken) {
-        judge_part(&layout.part, layout.part.unknown, Some(layout), &mut findings);
-    }
-    for finding in findings {
-        let mut text = finding.text;
-        if model.layouts.len() > 1 && !finding.layouts.is_empty() {
-            let names: Vec<String> = finding.layouts.iter().map(|layout| format!("`{}`", layout.name)).collect();
-            let plural = if names.len() == 1 { "" } else { "s" };
-            let note = format!("\n= note: in layout{plural} {}", names.join(", "));
-            let at = text.find("\n= help").unwrap_or(text.len());
-            text.insert_str(at, &note);
+        let Part { spec, unknown, places, .. } = &layout.part;
+        let violations = judge_known(spec, *unknown, places.written());
+        gather(&violations, &layout.part, Some(layout), &mut errors);
+        if violations.is_empty() {
+            gather(&advise(spec, *unknown, places.written()), &layout.part, Some(layout), &mut warnings);
         }
-        report.error(finding.place, text);
     }
+    for error in errors {
+        report.error(&error.place, in_layouts(model, &error));
+    }
+    let warning = |finding: Finding| {
+        let attrs = finding.layouts.iter().flat_map(|layout| &layout.attrs);
+        let attrs = attrs.filter(|attr| attr.path().is_ident("allow") || attr.path().is_ident("expect"));
+        let attrs = attrs.cloned().collect();
+        Warning { id: finding.id, text: in_layouts(model, &finding), place: finding.place, attrs }
+    };
+    warnings.into_iter().map(warning).collect()
 }
 
-fn judge_part<'m>(part: &Part, unknown: KeySet, layout: Option<&'m NamedLayout>, findings: &mut Vec<Finding<'m>>) {
-    let violations = judge_known(&part.spec, unknown);
+/// The text with the layouts that it concerns, where there are several.
+fn in_layouts(model: &Model, finding: &Finding) -> String {
+    let mut text = finding.text.clone();
+    if model.layouts.len() > 1 && !finding.layouts.is_empty() {
+        let names: Vec<String> = finding.layouts.iter().map(|layout| format!("`{}`", layout.name)).collect();
+        let plural = if names.len() == 1 { "" } else { "s" };
+        let note = format!("\n= note: in layout{plural} {}", names.join(", "));
+        let at = text.find("\n= help").unwrap_or(text.len());
+        text.insert_str(at, &note);
+    }
+    text
+}
+
+fn gather<'m>(violations: &Violations, part: &Part, layout: Option<&'m NamedLayout>, findings: &mut Vec<Finding<'m>>) {
     for violation in violations.iter() {
         let text = violation.text(&part.spec).to_string();
         let place = part.places.at(violation.at);
         let layout = layout.filter(|_| concerns_layout(violation));
         match findings.iter_mut().find(|other| other.text == text && is_same_place(&other.place, &place)) {
             Some(other) => other.layouts.extend(layout),
-            None => findings.push(Finding { text, place, layouts: layout.into_iter().collect() }),
+            None => findings.push(Finding { id: violation.id(), text, place, layouts: layout.into_iter().collect() }),
         }
     }
 }

@@ -25,6 +25,6 @@ fn model(input: TokenStream) -> TokenStream {
         return report.into_errors();
     };
     let model = lower::lower(declaration, &mut report);
-    judge::judge(&model, &mut report);
-    expand::expand(&model, report)
+    let warnings = judge::judge(&model, &mut report);
+    expand::expand(&model, &warnings, report)
 }

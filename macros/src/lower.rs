@@ -67,6 +67,11 @@ impl Places {
     pub(crate) fn has(&self, key: Key) -> bool {
         self.written.contains_key(&key)
     }
+
+    /// The keys whose values were written.
+    pub(crate) fn written(&self) -> KeySet {
+        self.written.keys().fold(KeySet::EMPTY, |set, key| set.with(*key))
+    }
 }
 
 /// Lowers the architecture, then each layout over it.
@@ -98,6 +103,10 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
             report.error(&other.name, format!("layout `{}` is first declared here", other.name));
             continue;
         }
+        if item.name == "_" {
+            report.error(&item.name, "a layout has a name of its own: its plan is a constant");
+            continue;
+        }
         if ["ARCHITECTURE", "LAYOUTS", "NAME"].iter().any(|taken| constant == taken) {
             report.error(&item.name, format!("a layout cannot be called `{}`: the constant exists already", item.name));
             continue;
@@ -106,7 +115,9 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
             Some(base) => inherited(base, &known, &item.entries, report),
             None => Some(Vec::new()),
         };
-        let part = lower_layout(&item, inherited.as_deref(), architecture, report);
+        let base = layouts.iter().find(|layout| Some(&layout.name) == item.base.as_ref());
+        let base_is_broken = item.broken || base.is_some_and(|base| base.part.broken);
+        let part = lower_layout(&item, inherited.as_deref(), base_is_broken, architecture, report);
         known.push((item.name.clone(), item.entries.into_iter().chain(inherited.unwrap_or_default()).collect()));
         layouts.push(NamedLayout { attrs: item.attrs, name: item.name, constant, part });
     }
@@ -128,7 +139,13 @@ fn inherited(base: &Ident, known: &[(Ident, Vec<Entry>)], own: &[Entry], report:
     Some(entries.iter().filter(|entry| own.iter().all(|mine| mine.key != entry.key)).cloned().collect())
 }
 
-fn lower_layout(item: &LayoutItem, inherited: Option<&[Entry]>, architecture: &Part, report: &mut Report) -> Part {
+fn lower_layout(
+    item: &LayoutItem,
+    inherited: Option<&[Entry]>,
+    base_is_broken: bool,
+    architecture: &Part,
+    report: &mut Report,
+) -> Part {
     let before = report.len();
     let name = format!("layout `{}`", item.name);
     let mut places = architecture.places.clone();
@@ -149,9 +166,12 @@ fn lower_layout(item: &LayoutItem, inherited: Option<&[Entry]>, architecture: &P
     let mut lowering = Lowering { spec, unknown, places, report };
     literal.extend(lowering.fields(Layout::FIELDS, &owner, &item.entries));
     let given: Vec<&Ident> = item.entries.iter().chain(inherited).map(|entry| &entry.key).collect();
-    lowering.missing(Layout::FIELDS, &owner, &given);
+    // What a base lacks was said of the base.
+    if !base_is_broken {
+        lowering.missing(Layout::FIELDS, &owner, &given);
+    }
     let Lowering { spec, unknown, places, report } = lowering;
-    let broken = architecture.broken || !said.is_empty() || report.len() > before;
+    let broken = architecture.broken || base_is_broken || !said.is_empty() || report.len() > before;
     let literal = struct_literal("Layout", &literal);
     Part { spec, unknown, places, literal, broken }
 }
@@ -302,7 +322,8 @@ impl Lowering<'_> {
         let help = if kinds.iter().any(|kind| kind.word == written) {
             format!("write its keys in braces: `{written} {{ … }}`")
         } else if let Some(name) = nearest(written, names()) {
-            format!("did you mean `{name}`?")
+            let is_word = words.iter().any(|word| word.word == name);
+            format!("did you mean `{name}{}`?", if is_word { "" } else { " { … }" })
         } else {
             let is_word = |kind: &&Kind| words.iter().any(|word| word.word == kind.word);
             let kinds = kinds.iter().filter(|kind| !is_word(kind)).map(|kind| format!("{} {{ … }}", kind.word));

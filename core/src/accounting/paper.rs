@@ -54,7 +54,8 @@ pub(super) const fn blocks(
     if counts.moe > 0 {
         let saved = saved(plan, counts.moe, source);
         if is_recomputed {
-            // Routing weights are kept of the whole sequence, whatever the pool.
+            // Routing weights are kept of the whole sequence, whatever the pool: what is stored, 8bsh + 8bsN_r of four
+            // layers (row o2.stage1_full), does not depend on routing.
             let router = &saved.of(Module::Router);
             list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, ONE]);
             list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);

@@ -6,7 +6,7 @@ use super::{ends, is_recomputed, paper, saved};
 use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Attention, Checkpoint, Kernel, Paper, Pool, Switch, WorkedExample, ZeroStage};
+use crate::spec::{Attention, Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
 use crate::weights;
 
 const ONE: Dim = Dim::ONE;
@@ -94,7 +94,12 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
     list.push(&kept.times(4), "routed gate, up, activation, product", [rows, sizes.expert_ffn, ONE, ONE]);
     if plan.spec().architecture.experts.shared > 0 {
         let shared = common.of(Module::SharedExperts).times(4);
-        let inner = [batch, sizes.own_tokens, sizes.shared_ffn, ONE];
+        // Split over tensor-parallel ranks, they see the gathered sequence.
+        let tokens = match plan.spec().layout.placement.shared_experts {
+            Split::Split => context,
+            Split::Replicated => sizes.own_tokens,
+        };
+        let inner = [batch, tokens, sizes.shared_ffn, ONE];
         list.push(&shared, "shared gate, up, activation, product", inner);
     }
 }

@@ -154,8 +154,10 @@ impl Spec {
             Key::Device => l.device = Device::at(code),
             Key::Headroom => l.headroom = percent(code),
             Key::Zero => l.zero = Zero::both(ZeroStage::at(code)),
-            Key::Stages => l.stages = Stages::EVEN,
-            Key::Routing => l.routing = Routing::BALANCED,
+            Key::Stages | Key::Routing => {
+                assert!(code == 0, "the list of choices is shorter");
+                self.choose(key, 0);
+            }
             Key::Accounting => self.choose(key, code),
             _ => {
                 a.layers.set(key, code);
@@ -183,24 +185,27 @@ impl Spec {
     }
 
     /// Chooses a kind by its place in the key's list, all its own keys at their defaults.
+    ///
+    /// # Panics
+    /// If the key has no such kind.
     pub const fn choose(&mut self, key: Key, kind: u64) {
         let (a, l) = (&mut self.architecture, &mut self.layout);
         match (key, kind) {
             (Key::Attention, 0) => a.attention = Attention::Mla(Mla::DEFAULT),
-            (Key::Attention, _) => a.attention = Attention::Gqa(Gqa::DEFAULT),
-            (Key::Layers, _) => a.layers = Layers::DEFAULT,
-            (Key::Experts, _) => a.experts = Experts::DEFAULT,
-            (Key::Mesh, _) => l.mesh = Mesh::DEFAULT,
-            (Key::Stages, _) => l.stages = Stages::DEFAULT,
-            (Key::Zero, _) => l.zero = Zero::DEFAULT,
-            (Key::Placement, _) => l.placement = Placement::DEFAULT,
-            (Key::Precision, _) => l.precision = Precision::DEFAULT,
-            (Key::Batch, _) => l.batch = Batch::DEFAULT,
+            (Key::Attention, 1) => a.attention = Attention::Gqa(Gqa::DEFAULT),
+            (Key::Layers, 0) => a.layers = Layers::DEFAULT,
+            (Key::Experts, 0) => a.experts = Experts::DEFAULT,
+            (Key::Mesh, 0) => l.mesh = Mesh::DEFAULT,
+            (Key::Stages, 0) => l.stages = Stages::DEFAULT,
+            (Key::Zero, 0) => l.zero = Zero::DEFAULT,
+            (Key::Placement, 0) => l.placement = Placement::DEFAULT,
+            (Key::Precision, 0) => l.precision = Precision::DEFAULT,
+            (Key::Batch, 0) => l.batch = Batch::DEFAULT,
             (Key::Routing, 0) => l.routing = Routing::BALANCED,
-            (Key::Routing, _) => l.routing = Routing::Capacity(Capacity::DEFAULT),
+            (Key::Routing, 1) => l.routing = Routing::Capacity(Capacity::DEFAULT),
             (Key::Accounting, 0) => l.accounting = Accounting::PAPER,
-            (Key::Accounting, _) => l.accounting = Accounting::WORKED_EXAMPLE,
-            _ => {}
+            (Key::Accounting, 1) => l.accounting = Accounting::WORKED_EXAMPLE,
+            _ => panic!("the key has no such kind"),
         }
     }
 }

@@ -232,7 +232,7 @@ macro_rules! group {
 
             pub(crate) const fn read(&self, numbers: &mut Numbers) {
                 $(numbers.values[Key::$key as usize] = field_code!($kind, self.$field);)*
-                numbers.present = numbers.present.and(const { KeySet::EMPTY$(.with(Key::$key))* });
+                numbers.present = numbers.present.union(const { KeySet::EMPTY$(.with(Key::$key))* });
             }
 
             pub(crate) const fn least(key: Key) -> Option<u64> {

@@ -7,15 +7,15 @@
 
 use super::{Violation, breaches};
 use crate::key::{Key, KeySet, Numbers};
-use crate::law::{Law, Rule};
+use crate::law::{self, Law, Rule};
 use crate::spec::{Field, NUMBER_MAX, Spec, Value};
 
-/// How far from a number its legal neighbours are looked for. A bound on time, not on truth: further off, the
-/// help line is left out.
-const REACH: u64 = 4096;
+/// How far from a number its legal neighbours are looked for, at run time and while the macro expands. A bound on time,
+/// not on truth: further off, the help line is left out.
+pub(super) const REACH: u64 = 4096;
 
-/// How many values that mend a law are looked at on each side for one that mends others as well.
-const CHOICE: u64 = 160;
+/// The same in const evaluation, a thousand times as slow.
+pub(super) const CONST_REACH: u64 = 256;
 
 /// A value that mends a law and breaks no other.
 #[derive(Clone, Copy)]
@@ -69,85 +69,98 @@ const fn likelihood(key: Key) -> u8 {
     }
 }
 
-/// Finds the key to blame for a breach and what to write instead.
-pub(super) const fn blame(law: &'static Law, numbers: &Numbers, unknown: KeySet) -> Violation {
+/// Finds the key to blame for a breach and what to write instead, looking `reach` far. Keys that were written are
+/// blamed before those that were left to their defaults.
+pub(super) const fn blame(
+    law: &'static Law,
+    numbers: &Numbers,
+    unknown: KeySet,
+    written: KeySet,
+    reach: u64,
+) -> Violation {
     let mut best: Option<Remedy> = None;
-    let mut i = 0;
-    while i < law.at.len() {
-        // A total that is given is to blame for not being the product, which is given in its parts.
-        let is_settled = matches!(law.rule, Rule::Equal(..)) && best.is_some();
-        if !unknown.has(law.at[i])
-            && !is_settled
-            && let Some(remedy) = remedy(law, numbers, law.at[i])
-        {
-            best = match best {
-                Some(best) if !remedy.is_better_than(&best) => Some(best),
-                _ => Some(remedy),
-            };
+    let mut pass = 0;
+    while pass < 2 && best.is_none() {
+        let mut i = 0;
+        while i < law.at.len() {
+            let key = law.at[i];
+            // A total that is given is to blame for not being the product, which is given in its parts.
+            let is_settled = matches!(law.rule, Rule::Equal(..)) && best.is_some();
+            if !unknown.has(key)
+                && written.has(key) == (pass == 0)
+                && !is_settled
+                && let Some(remedy) = remedy(law, numbers, key, reach)
+            {
+                best = match best {
+                    Some(best) if !remedy.is_better_than(&best) => Some(best),
+                    _ => Some(remedy),
+                };
+            }
+            i += 1;
         }
-        i += 1;
+        pass += 1;
     }
     match best {
         Some(best) => Violation { law: Some(law), at: best.key, below: best.below, above: best.above },
-        None => Violation { law: Some(law), at: law.at[0], below: None, above: None },
+        None => Violation { law: Some(law), at: likeliest(law, written), below: None, above: None },
     }
 }
 
-/// The nearest values of a key that mend the law, those that leave the fewest breaches.
-const fn remedy(law: &Law, numbers: &Numbers, key: Key) -> Option<Remedy> {
+/// The first key of a law that was written, else the first.
+const fn likeliest(law: &Law, written: KeySet) -> Key {
+    let mut i = 0;
+    while i < law.at.len() {
+        if written.has(law.at[i]) {
+            return law.at[i];
+        }
+        i += 1;
+    }
+    law.at[0]
+}
+
+/// The nearest values of a key that mend the law and break no other, below and above.
+const fn remedy(law: &Law, numbers: &Numbers, key: Key, reach: u64) -> Option<Remedy> {
     if numbers.get(key).is_none() {
         return None;
     }
-    let Some((lowest, highest)) = values(key) else { return None };
-    let before = breaches(numbers);
-    let below = search(law, numbers, key, before, (lowest, highest), false);
-    let above = search(law, numbers, key, before, (lowest, highest), true);
+    let Some(range) = values(key) else { return None };
+    let below = search(law, numbers, key, range, false, reach);
+    let above = search(law, numbers, key, range, true, reach);
     match (below, above) {
-        // As good: both are named, and the smaller change counts.
-        (Some(below), Some(above)) if below.left == above.left => {
+        (Some(below), Some(above)) => {
             let nearer = above.change.1 - above.change.0 < below.change.0 - below.change.1;
             let change = if nearer { above.change } else { below.change };
-            Some(Remedy { key, below: below.below, above: above.above, left: below.left, change })
+            let left = if below.left < above.left { below.left } else { above.left };
+            Some(Remedy { key, below: below.below, above: above.above, left, change })
         }
-        (Some(below), Some(above)) => Some(if above.left < below.left { above } else { below }),
         (one, None) | (None, one) => one,
     }
 }
 
-/// The nearest value on one side that mends the law and breaks no other: the first that leaves nothing broken, else
-/// the first of those that leave the fewest.
-const fn search(law: &Law, numbers: &Numbers, key: Key, before: u64, range: (u64, u64), up: bool) -> Option<Remedy> {
-    let old = numbers.of(key);
+/// The nearest value on one side that mends the law and breaks no other.
+const fn search(law: &Law, numbers: &Numbers, key: Key, range: (u64, u64), up: bool, reach: u64) -> Option<Remedy> {
+    let (old, before) = (numbers.of(key), breaches(numbers));
     let mut trial = *numbers;
-    let mut best: Option<Remedy> = None;
     let mut value = start(law, numbers, key, old, up);
-    let (mut steps, mut found) = (0, 0);
-    while steps < REACH && found < CHOICE && value >= range.0 && value <= range.1 {
+    let mut steps = 0;
+    while steps < reach && value >= range.0 && value <= range.1 {
         trial.put(key, value);
         if value != old && law.holds(&trial) {
-            found += 1;
             let after = breaches(&trial);
             if after & !before == 0 {
-                let next = Remedy::of(key, old, value, after.count_ones());
-                best = match best {
-                    Some(best) if best.left <= next.left => Some(best),
-                    _ => Some(next),
-                };
-                if next.left == 0 {
-                    return best;
-                }
+                return Some(Remedy::of(key, old, value, after.count_ones()));
             }
         }
         steps += 1;
         if up {
             value += 1;
         } else if value == 0 {
-            return best;
+            return None;
         } else {
             value -= 1;
         }
     }
-    best
+    None
 }
 
 /// Where the search begins on one side: next to the number, or, where what must hold says how far off the first legal
@@ -161,6 +174,8 @@ const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, up: bool) -> u6
             (Some(limit), Some(others)) => Some(limit / others),
             _ => None,
         },
+        Rule::SkewIsPossible => Some(law::worst_skew(numbers)),
+        Rule::FactorIsPossible => Some(law::worst_factor(numbers)),
         Rule::LayersFallToStages => Some(numbers.of(Key::LayersDense).saturating_add(numbers.of(Key::LayersMoe))),
         _ => None,
     };

@@ -2,7 +2,7 @@
 //! enforced in a constant of its own, so that all breaches are reported.
 
 use super::Violation;
-use super::blame::blame;
+use super::blame::{CONST_REACH, blame};
 use crate::key::{Key, KeySet};
 use crate::law::{self, LAWS};
 use crate::spec::Spec;
@@ -50,15 +50,15 @@ impl LawSet {
 /// # Panics
 /// If one is broken.
 #[track_caller]
-pub const fn enforce(at: usize, laws: u64, broken: LawSet, spec: &Spec) {
+pub const fn enforce(at: usize, laws: u64, broken: LawSet, written: u128, spec: &Spec) {
     // A small function in front of a large one: const evaluation sets up all of a function that it calls.
     if broken.0 != 0 {
-        report(Key::ALL[at], laws, broken, spec);
+        report(Key::ALL[at], laws, broken, KeySet::of_bits(written), spec);
     }
 }
 
 #[track_caller]
-const fn report(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
+const fn report(at: Key, laws: u64, broken: LawSet, written: KeySet, spec: &Spec) {
     let numbers = spec.numbers();
     if broken.0 == OUT_OF_RANGE {
         if laws & OUT_OF_RANGE != 0
@@ -73,7 +73,7 @@ const fn report(at: Key, laws: u64, broken: LawSet, spec: &Spec) {
     let mut left = broken.0 & laws;
     let mut text = Text::new();
     while left != 0 {
-        let violation = blame(&LAWS[left.trailing_zeros() as usize], &numbers, KeySet::EMPTY);
+        let violation = blame(&LAWS[left.trailing_zeros() as usize], &numbers, KeySet::EMPTY, written, CONST_REACH);
         text = if text.is_empty() { text } else { text.str("\nerror: ") }.text(&violation.text(spec));
         left &= left - 1;
     }

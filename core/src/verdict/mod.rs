@@ -8,9 +8,9 @@ mod wording;
 pub use enforce::{LawSet, enforce, enforce_budget};
 
 use crate::key::{Key, KeySet, Numbers};
-use crate::law::{self, BUDGET_LAWS, LAWS, Law, Severity};
+use crate::law::{self, ADVICE, BUDGET_LAWS, LAWS, Law};
 use crate::spec::Spec;
-use blame::blame;
+use blame::{REACH, blame};
 
 /// One law that a Spec breaks.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +45,14 @@ pub struct Violations {
     list: [Option<Violation>; Self::CAPACITY],
     len: usize,
     spec: Spec,
+    severity: &'static str,
 }
 
 impl Violations {
     const CAPACITY: usize = 64;
 
-    const fn of(spec: &Spec) -> Self {
-        Self { list: [None; Self::CAPACITY], len: 0, spec: *spec }
+    const fn of(spec: &Spec, severity: &'static str) -> Self {
+        Self { list: [None; Self::CAPACITY], len: 0, spec: *spec, severity }
     }
 
     const fn push(&mut self, violation: Violation) {
@@ -97,7 +98,7 @@ impl core::fmt::Display for Violations {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "error: {}", violation.text(&self.spec))?;
+            write!(f, "{}: {}", self.severity, violation.text(&self.spec))?;
         }
         Ok(())
     }
@@ -108,13 +109,14 @@ impl core::error::Error for Violations {}
 /// Judges a Spec by every law: numbers out of range first, then all errors, then the budget if all else holds.
 #[must_use]
 pub const fn judge(spec: &Spec) -> Violations {
-    judge_known(spec, KeySet::EMPTY)
+    judge_known(spec, KeySet::EMPTY, KeySet::ALL)
 }
 
-/// As [`judge`], of a Spec some of whose keys only the compiler will know: laws that need one of them are left out.
+/// As [`judge`], of a Spec some of whose keys only the compiler will know: laws that need one of them are left out. Of
+/// the others those that were written are blamed first.
 #[must_use]
-pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
-    let mut violations = Violations::of(spec);
+pub const fn judge_known(spec: &Spec, unknown: KeySet, written: KeySet) -> Violations {
+    let mut violations = Violations::of(spec, "error");
     let numbers = spec.numbers();
     let mut out_of_range = KeySet::EMPTY;
     let mut i = 0;
@@ -129,19 +131,34 @@ pub const fn judge_known(spec: &Spec, unknown: KeySet) -> Violations {
         }
         i += 1;
     }
-    let skip = unknown.and(out_of_range);
+    let skip = unknown.union(out_of_range);
     let mut i = 0;
     while i + BUDGET_LAWS < LAWS.len() {
         let law = &LAWS[i];
-        let is_error = matches!(law.severity, Severity::Error);
-        if is_error && !law.keys().meets(skip) && !law.holds(&numbers) {
-            violations.push(blame(law, &numbers, unknown));
+        if !law.keys().intersects(skip) && !law.holds(&numbers) {
+            violations.push(blame(law, &numbers, unknown, written, REACH));
         }
         i += 1;
     }
-    while i < LAWS.len() && violations.is_empty() && !skip.meets(KeySet::ALL) {
+    while i < LAWS.len() && violations.is_empty() && !skip.intersects(KeySet::ALL) {
         if LAWS[i].when.applies(&numbers) && !LAWS[i].holds_for_budget(spec) {
             violations.push(Violation::of_budget(&LAWS[i], &numbers));
+        }
+        i += 1;
+    }
+    violations
+}
+
+/// What is legal in a Spec but costs something that one may not know of: [`ADVICE`] that it does not follow, as far as
+/// its keys are known. Of a Spec that breaks a law nothing is said.
+#[must_use]
+pub const fn advise(spec: &Spec, unknown: KeySet, written: KeySet) -> Violations {
+    let mut violations = Violations::of(spec, "warning");
+    let numbers = spec.numbers();
+    let mut i = 0;
+    while i < ADVICE.len() {
+        if !ADVICE[i].keys().intersects(unknown) && !ADVICE[i].holds(&numbers) {
+            violations.push(blame(&ADVICE[i], &numbers, unknown, written, REACH));
         }
         i += 1;
     }
@@ -161,11 +178,11 @@ pub(crate) const fn is_sound(spec: &Spec) -> bool {
     spec.is_in_range() && breaches(&spec.numbers()) == 0
 }
 
-/// Errors of the table that a Spec of these numbers breaks, budgets apart, by their places.
+/// Laws that a Spec of these numbers breaks, budgets apart, by their places in the table.
 pub(crate) const fn breaches(numbers: &Numbers) -> u64 {
     let (mut broken, mut i) = (0, 0);
     while i + BUDGET_LAWS < LAWS.len() {
-        if matches!(LAWS[i].severity, Severity::Error) && !LAWS[i].holds(numbers) {
+        if !LAWS[i].holds(numbers) {
             broken |= 1 << i;
         }
         i += 1;

@@ -3,8 +3,8 @@
 
 use super::blame::field;
 use super::{Violation, breaches};
-use crate::bytes::Bytes;
 use crate::device::Device;
+use crate::inventory::{Inventory, Phase};
 use crate::key::Key;
 use crate::law::{self, Quantity, Rule};
 use crate::plan::Plan;
@@ -46,6 +46,13 @@ const fn quantity(mut text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::Of(key) => return assigned(text, key, spec),
         Quantity::Just(n) => return text.int(n),
         Quantity::Reachable => return reachable(text, spec),
+        Quantity::ExpertReplicas => {
+            let text = text.str("the number of replicas of each routed expert");
+            return match quantity.value(&spec.numbers()) {
+                Some(replicas) => text.str(" = ").int(replicas),
+                None => text,
+            };
+        }
         Quantity::Product(_) => "` x `",
         Quantity::Sum(_) => "` + `",
     };
@@ -122,6 +129,10 @@ impl Violation {
             Rule::SkewIsPossible => {
                 let text = assigned(text, Key::RoutingSkew, spec).str(" is not between 1 and ");
                 text.thousandths(law::worst_skew(&spec.numbers()))
+            }
+            Rule::FactorIsPossible => {
+                let text = assigned(text, Key::RoutingFactor, spec).str(" is not between 0.001 and ");
+                text.thousandths(law::worst_factor(&spec.numbers()))
             }
             Rule::Fits64Bits => text.str("the budget of the worst rank does not fit in 64 bits of bytes"),
             Rule::FitsDevice => unfit(text, spec),
@@ -254,30 +265,47 @@ const fn unfit(text: Text, spec: &Spec) -> Text {
     text = text.str("\n= note: the largest are ");
     let inventory = plan.inventory(peak.stage);
     let in_flight = plan.in_flight(peak.stage);
-    let (mut shown, mut below) = (0, Bytes::MAX);
+    let (mut shown, mut last) = (0, None);
     while shown < 5 {
-        // The largest entry that is smaller than the one before; equal ones are shown once.
-        let (mut largest, mut i) = (None, 0);
-        let mut most = Bytes::ZERO;
-        while i < inventory.len() {
-            let bytes = inventory.get(i).bytes_at(peak.phase, in_flight);
-            if bytes.bytes() < below.bytes() && bytes.bytes() > most.bytes() {
-                largest = Some(i);
-                most = bytes;
-            }
-            i += 1;
-        }
-        let Some(i) = largest else { break };
+        let Some(i) = next_largest(&inventory, peak.phase, in_flight, last) else { break };
         let entry = inventory.get(i);
         text = text.str(if shown > 0 { ", `" } else { "`" }).str(entry.name);
         if !entry.part.is_empty() {
             text = text.str(" (").str(entry.part).str(")");
         }
-        text = text.str("` ").text(&most.text());
-        below = most;
+        text = text.str("` ").text(&entry.bytes_at(peak.phase, in_flight).text());
+        last = Some(i);
         shown += 1;
     }
     text
+}
+
+const fn bytes_of(inventory: &Inventory, i: usize, phase: Phase, in_flight: u64) -> u64 {
+    inventory.get(i).bytes_at(phase, in_flight).bytes()
+}
+
+/// The largest entry behind another, those alike in the order of the list.
+const fn next_largest(inventory: &Inventory, phase: Phase, in_flight: u64, last: Option<usize>) -> Option<usize> {
+    let (mut largest, mut i): (Option<usize>, usize) = (None, 0);
+    while i < inventory.len() {
+        let is_behind = match last {
+            Some(last) => {
+                bytes_of(inventory, i, phase, in_flight) < bytes_of(inventory, last, phase, in_flight)
+                    || (bytes_of(inventory, i, phase, in_flight) == bytes_of(inventory, last, phase, in_flight)
+                        && i > last)
+            }
+            None => true,
+        };
+        let is_larger = match largest {
+            Some(largest) => bytes_of(inventory, i, phase, in_flight) > bytes_of(inventory, largest, phase, in_flight),
+            None => bytes_of(inventory, i, phase, in_flight) > 0,
+        };
+        if is_behind && is_larger {
+            largest = Some(i);
+        }
+        i += 1;
+    }
+    largest
 }
 
 /// Changes of one key that would make the worst rank fit: tried, not guessed.
@@ -285,7 +313,7 @@ const fn relief(mut text: Text, spec: &Spec) -> Text {
     let device = spec.layout.device;
     let mut found = 0;
     let mut i = 0;
-    while i < 4 {
+    while i < 3 {
         let mut trial = *spec;
         let (differs, change) = match i {
             0 => {
@@ -294,11 +322,9 @@ const fn relief(mut text: Text, spec: &Spec) -> Text {
             }
             1 => {
                 trial.layout.zero = Zero::OPTIMIZER;
-                (matches!(spec.layout.zero.dense, ZeroStage::None), "`zero: optimizer`")
-            }
-            2 => {
-                trial.layout.zero = Zero::PARAMETERS;
-                (!matches!(spec.layout.zero.dense, ZeroStage::Parameters), "`zero: parameters`")
+                let zero = spec.layout.zero;
+                let is_less = matches!(zero.dense, ZeroStage::None) || matches!(zero.expert, ZeroStage::None);
+                (is_less, "`zero: optimizer`")
             }
             _ => {
                 trial.layout.batch.micro = 1;

@@ -1,0 +1,20 @@
+// What a layout lacks is said once, not of those that are built on it.
+use moe_model::moe_model;
+
+
+moe_model! {
+    /// A small model.
+    pub struct Small;
+
+    hidden: 1024,
+    vocab: 1000,
+    layers: layers { dense: 1, moe: 7, ffn: 4096 },
+    attention: gqa { heads: 24, kv_heads: 24, head_dim: 64 },
+    experts: experts { routed: 64, active: 8, ffn: 960 },
+
+    layout A: layout { mesh: mesh { dp: 8 }, accounting: paper },
+    layout B: layout { schedule: gpipe, ..A },
+    layout C: layout { recompute: full, ..B },
+}
+
+fn main() {}
