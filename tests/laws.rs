@@ -144,7 +144,7 @@ fn reasons_are_one_line_without_full_stop() {
 }
 
 /// One legal change of the paper's Spec for each piece of advice.
-const COSTLY: &[(&str, fn(&mut Spec))] = &[
+const COSTLY: &[Breach] = &[
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
     ("expert-state-unsharded", |s| s.layout.mesh.ep = 64),

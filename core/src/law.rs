@@ -458,7 +458,10 @@ impl Quantity {
                 let stage =
                     numbers.of(Key::MeshTp) as u128 * numbers.of(Key::MeshCp) as u128 * numbers.of(Key::MeshDp) as u128;
                 let group = numbers.of(Key::MeshEp) as u128 * numbers.of(Key::MeshEtp) as u128;
-                if group == 0 { 0 } else { stage / group }
+                match stage.checked_div(group) {
+                    Some(replicas) => replicas,
+                    None => 0,
+                }
             }
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);

@@ -1,8 +1,6 @@
 //! What a model is, apart from how it is laid out.
 
-use super::schema::{
-    Field, Kind, NUMBER_MAX, Value, field_code, field_decode, field_default, field_in_range, field_least,
-};
+use super::schema::{Field, Kind, NUMBER_MAX, Value, field_code, field_decode, field_default, field_in_range};
 use super::schema::{field_required, field_type, field_value, group, kind};
 use super::values::Switch;
 use crate::key::{Key, KeySet, Numbers};

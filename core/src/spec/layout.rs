@@ -1,7 +1,7 @@
 //! How a model is laid out and run.
 
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
-use super::schema::{field_least, field_required, field_type, field_value, group, kind, words};
+use super::schema::{field_required, field_type, field_value, group, kind, words};
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
 use crate::key::{Key, KeySet, Numbers};

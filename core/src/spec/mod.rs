@@ -20,6 +20,26 @@ pub use values::{Dtype, Factor, Percent, Switch, percent};
 
 use crate::key::{Key, Numbers};
 
+/// The keys of every group.
+pub const GROUPS: &[&[Field]] = &[
+    Architecture::FIELDS,
+    Layers::FIELDS,
+    Mla::FIELDS,
+    Gqa::FIELDS,
+    Experts::FIELDS,
+    Layout::FIELDS,
+    Mesh::FIELDS,
+    Stages::FIELDS,
+    Zero::FIELDS,
+    Placement::FIELDS,
+    Precision::FIELDS,
+    Batch::FIELDS,
+    Dropless::FIELDS,
+    Capacity::FIELDS,
+    Paper::FIELDS,
+    WorkedExample::FIELDS,
+];
+
 /// One architecture under one layout: everything that a budget depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -72,38 +92,30 @@ impl Spec {
         numbers
     }
 
+    /// How a key is described; `None` where it is described nowhere.
+    #[must_use]
+    pub const fn field(key: Key) -> Option<&'static Field> {
+        let mut g = 0;
+        while g < GROUPS.len() {
+            let mut f = 0;
+            while f < GROUPS[g].len() {
+                if GROUPS[g][f].key as u8 == key as u8 {
+                    return Some(&GROUPS[g][f]);
+                }
+                f += 1;
+            }
+            g += 1;
+        }
+        None
+    }
+
     /// The smallest number that a key may hold, or `None` where the key holds no number.
     #[must_use]
     pub const fn least(key: Key) -> Option<u64> {
-        match key {
-            Key::Hidden | Key::Vocab => return Some(1),
-            Key::Mtp => return Some(0),
-            _ => {}
+        match Self::field(key) {
+            Some(Field { value: Value::Number { min }, .. }) => Some(*min),
+            _ => None,
         }
-        let groups = [
-            Mesh::least(key),
-            Mla::least(key),
-            Gqa::least(key),
-            Layers::least(key),
-            Experts::least(key),
-            Stages::least(key),
-            Batch::least(key),
-            Zero::least(key),
-            Placement::least(key),
-            Precision::least(key),
-            Dropless::least(key),
-            Capacity::least(key),
-            Paper::least(key),
-            WorkedExample::least(key),
-        ];
-        let mut i = 0;
-        while i < groups.len() {
-            if groups[i].is_some() {
-                return groups[i];
-            }
-            i += 1;
-        }
-        None
     }
 
     /// Whether every number is one that its key may hold.
@@ -206,6 +218,35 @@ impl Spec {
             (Key::Accounting, 0) => l.accounting = Accounting::PAPER,
             (Key::Accounting, 1) => l.accounting = Accounting::WORKED_EXAMPLE,
             _ => panic!("the key has no such kind"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Spec, Value};
+    use crate::key::Key;
+
+    /// Every key is described once, and every leaf can be read and written by it.
+    #[test]
+    fn keys_are_described_read_and_written() {
+        for key in Key::ALL {
+            let field = Spec::field(*key).unwrap_or_else(|| panic!("{} is described", key.path()));
+            let is_leaf = !matches!(field.value, Value::Choice { kinds: [_, ..], .. });
+            // One choice of kinds or the other has the key.
+            let mut held = 0;
+            for choice in 0..8 {
+                let mut spec = Spec::DEFAULT;
+                spec.choose(Key::Attention, choice & 1);
+                spec.choose(Key::Routing, choice >> 1 & 1);
+                spec.choose(Key::Accounting, choice >> 2);
+                if spec.numbers().get(*key).is_some() {
+                    held += 1;
+                    spec.set(*key, 1);
+                    assert_eq!(spec.numbers().get(*key), Some(1), "{}", key.path());
+                }
+            }
+            assert_eq!(held > 0, is_leaf, "{}", key.path());
         }
     }
 }

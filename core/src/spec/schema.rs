@@ -184,12 +184,6 @@ macro_rules! field_required {
     };
 }
 
-/// The smallest number of a key, if it holds a number.
-macro_rules! field_least {
-    (number $(at least $min:literal)?) => { Some(0 $(+ $min)?) };
-    ($other:ident) => { None };
-}
-
 /// Whether a leaf's number is one that its key may hold; words always are.
 macro_rules! field_in_range {
     (number at least $min:literal, $value:expr) => {
@@ -235,13 +229,6 @@ macro_rules! group {
                 numbers.present = numbers.present.union(const { KeySet::EMPTY$(.with(Key::$key))* });
             }
 
-            pub(crate) const fn least(key: Key) -> Option<u64> {
-                match key {
-                    $(Key::$key => field_least!($kind $(at least $min)?),)*
-                    _ => None,
-                }
-            }
-
             #[allow(unused_comparisons)] // of those that may be 0
             pub(crate) const fn is_in_range(&self) -> bool {
                 $(field_in_range!($kind $(at least $min)?, self.$field))&&*
@@ -259,6 +246,5 @@ macro_rules! group {
 
 pub(crate) use words;
 pub(super) use {
-    field_code, field_decode, field_default, field_in_range, field_least, field_required, field_type, field_value,
-    group,
+    field_code, field_decode, field_default, field_in_range, field_required, field_type, field_value, group,
 };

@@ -226,26 +226,8 @@ const fn values(key: Key) -> Option<(u64, u64)> {
     }
 }
 
-/// The field of a key, for its list of words.
-pub(super) const fn field(key: Key) -> Option<&'static Field> {
-    use crate::spec::{Experts, Layout, Mesh, Placement, Precision, Zero};
-    let groups = [Layout::FIELDS, Mesh::FIELDS, Zero::FIELDS, Placement::FIELDS, Precision::FIELDS, Experts::FIELDS];
-    let mut g = 0;
-    while g < groups.len() {
-        let mut f = 0;
-        while f < groups[g].len() {
-            if groups[g][f].key as u8 == key as u8 {
-                return Some(&groups[g][f]);
-            }
-            f += 1;
-        }
-        g += 1;
-    }
-    None
-}
-
 const fn words(key: Key) -> Option<usize> {
-    match field(key) {
+    match Spec::field(key) {
         Some(Field { value: Value::Choice { words, kinds: [] }, .. }) => Some(words.len()),
         _ => None,
     }

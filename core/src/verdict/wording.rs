@@ -1,7 +1,6 @@
 //! How a breach is worded: the numbers and the relation that they lack, why it must hold, what to write instead. One text
 //! for the macro, the compiler and the run time.
 
-use super::blame::field;
 use super::{Violation, breaches};
 use crate::device::Device;
 use crate::inventory::{Inventory, Phase};
@@ -15,7 +14,7 @@ use crate::text::Text;
 
 /// A value as a declaration writes it.
 const fn written(text: Text, key: Key, code: u64) -> Text {
-    match field(key) {
+    match Spec::field(key) {
         Some(Field { value: Value::Choice { words, kinds: [] }, .. }) if code < words.len() as u64 => {
             // A place in a list fits, and is in it.
             #[allow(clippy::cast_possible_truncation)]
@@ -28,7 +27,7 @@ const fn written(text: Text, key: Key, code: u64) -> Text {
 
 /// Whether a key holds a word of a closed list.
 const fn is_word(key: Key) -> bool {
-    matches!(field(key), Some(Field { value: Value::Choice { kinds: [], .. }, .. }))
+    matches!(Spec::field(key), Some(Field { value: Value::Choice { kinds: [], .. }, .. }))
 }
 
 /// A key and its value: `` `mesh.tp` = 3 ``.
