@@ -190,7 +190,7 @@ fn shared_experts_are_the_same_at_either_checkpoint() {
     let shared = |plan: &Plan| -> Bytes {
         let of = |entry: &&moe_model::Entry| entry.name == "shared gate, up, activation, product";
         (0..plan.stages())
-            .map(|stage| -> Bytes { plan.inventory(stage).iter().filter(of).map(|e| e.bytes()).sum() })
+            .map(|stage| -> Bytes { plan.inventory(stage).iter().filter(of).map(moe_model::Entry::bytes).sum() })
             .sum()
     };
     for plan in plans() {

@@ -447,17 +447,20 @@ impl Quantity {
     /// Its value, or `None` where it does not fit in 64 bits.
     #[must_use]
     pub const fn value(self, numbers: &Numbers) -> Option<u64> {
+        // By index rather than by a call, which const evaluation would notice.
+        let of = &numbers.values;
         let value = match self {
-            Self::Of(key) => numbers.of(key) as u128,
+            Self::Of(key) => of[key as usize] as u128,
             Self::Just(n) => n as u128,
             Self::Reachable => {
-                let size = numbers.of(Key::ExpertsRouted).checked_div(numbers.of(Key::ExpertsGroups));
-                numbers.of(Key::ExpertsActiveGroups) as u128 * zero_or(size) as u128
+                let size = of[Key::ExpertsRouted as usize].checked_div(of[Key::ExpertsGroups as usize]);
+                of[Key::ExpertsActiveGroups as usize] as u128 * zero_or(size) as u128
             }
             Self::ExpertReplicas => {
-                let stage =
-                    numbers.of(Key::MeshTp) as u128 * numbers.of(Key::MeshCp) as u128 * numbers.of(Key::MeshDp) as u128;
-                let group = numbers.of(Key::MeshEp) as u128 * numbers.of(Key::MeshEtp) as u128;
+                let stage = of[Key::MeshTp as usize] as u128
+                    * of[Key::MeshCp as usize] as u128
+                    * of[Key::MeshDp as usize] as u128;
+                let group = of[Key::MeshEp as usize] as u128 * of[Key::MeshEtp as usize] as u128;
                 match stage.checked_div(group) {
                     Some(replicas) => replicas,
                     None => 0,
@@ -466,7 +469,7 @@ impl Quantity {
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);
                 while i < keys.len() && product <= u64::MAX as u128 {
-                    product *= numbers.of(keys[i]) as u128;
+                    product *= of[keys[i] as usize] as u128;
                     i += 1;
                 }
                 product
@@ -474,7 +477,7 @@ impl Quantity {
             Self::Sum(keys) => {
                 let (mut sum, mut i) = (0, 0);
                 while i < keys.len() {
-                    sum += numbers.of(keys[i]) as u128;
+                    sum += of[keys[i] as usize] as u128;
                     i += 1;
                 }
                 sum
@@ -512,28 +515,35 @@ impl When {
     pub const fn applies(self, n: &Numbers) -> bool {
         const SPLIT: u64 = Split::Split as u64;
         const UNIFORM: u64 = ZeroGroups::Uniform as u64;
-        let moe = n.of(Key::LayersMoe) > 0;
+        let of = &n.values;
+        let moe = of[Key::LayersMoe as usize] > 0;
         match self {
             Self::Always => true,
             Self::Gqa => n.get(Key::AttentionKvHeads).is_some(),
-            Self::Dense => n.of(Key::LayersDense) > 0,
-            Self::DenseSplit => n.of(Key::LayersDense) > 0 && n.of(Key::PlacementDenseFfn) == SPLIT,
-            Self::Layers => moe || n.of(Key::LayersDense) > 0,
+            Self::Dense => of[Key::LayersDense as usize] > 0,
+            Self::DenseSplit => of[Key::LayersDense as usize] > 0 && of[Key::PlacementDenseFfn as usize] == SPLIT,
+            Self::Layers => moe || of[Key::LayersDense as usize] > 0,
             Self::Moe => moe,
             Self::Experts => moe && has_experts(n),
-            Self::Reachable => moe && has_experts(n) && n.of(Key::ExpertsActive) <= n.of(Key::ExpertsRouted),
-            Self::SharedSplit => {
-                moe && has_experts(n) && n.of(Key::ExpertsShared) > 0 && n.of(Key::PlacementSharedExperts) == SPLIT
+            Self::Reachable => {
+                moe && has_experts(n) && of[Key::ExpertsActive as usize] <= of[Key::ExpertsRouted as usize]
             }
-            Self::MoeOverTp => moe && n.of(Key::MeshEp) > 1 && n.of(Key::MeshTp) > 1,
+            Self::SharedSplit => {
+                moe && has_experts(n)
+                    && of[Key::ExpertsShared as usize] > 0
+                    && of[Key::PlacementSharedExperts as usize] == SPLIT
+            }
+            Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
             Self::NoMoe => !moe,
-            Self::SequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::On as u64,
-            Self::NoSequenceParallel => n.of(Key::MeshSequenceParallel) == Switch::Off as u64,
-            Self::Given(key) => n.of(key) > 0,
-            Self::Uniform => n.of(Key::ZeroGroups) == UNIFORM,
-            Self::ExpertZero => moe && has_experts(n) && n.of(Key::ZeroExpert) > 0 && n.of(Key::ZeroGroups) != UNIFORM,
-            Self::Pipelined => n.of(Key::MeshPp) > 1,
-            Self::ByGroup => n.of(Key::ZeroGroups) != UNIFORM,
+            Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
+            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
+            Self::Given(key) => of[key as usize] > 0,
+            Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
+            Self::ExpertZero => {
+                moe && has_experts(n) && of[Key::ZeroExpert as usize] > 0 && of[Key::ZeroGroups as usize] != UNIFORM
+            }
+            Self::Pipelined => of[Key::MeshPp as usize] > 1,
+            Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
         }
