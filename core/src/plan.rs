@@ -91,7 +91,7 @@ impl Plan {
     /// What is legal but costs something that one may not know of.
     #[must_use]
     pub const fn warnings(&self) -> Violations {
-        verdict::advise(&self.spec, KeySet::EMPTY, KeySet::ALL)
+        verdict::advise(&self.spec, KeySet::EMPTY, verdict::given(&self.spec))
     }
 
     /// What the user said.

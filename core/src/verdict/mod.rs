@@ -109,7 +109,22 @@ impl core::error::Error for Violations {}
 /// Judges a Spec by every law: numbers out of range first, then all errors, then the budget if all else holds.
 #[must_use]
 pub const fn judge(spec: &Spec) -> Violations {
-    judge_known(spec, KeySet::EMPTY, KeySet::ALL)
+    judge_known(spec, KeySet::EMPTY, given(spec))
+}
+
+/// The keys that must have been given: those that have no default, or another value.
+pub(crate) const fn given(spec: &Spec) -> KeySet {
+    let (numbers, defaults) = (spec.numbers(), Spec::DEFAULT.numbers());
+    let (mut given, mut i) = (KeySet::EMPTY, 0);
+    while i < Key::ALL.len() {
+        let key = Key::ALL[i];
+        let is_required = matches!(Spec::field(key), Some(field) if field.required);
+        if is_required || numbers.of(key) != defaults.of(key) {
+            given = given.with(key);
+        }
+        i += 1;
+    }
+    given
 }
 
 /// As [`judge`], of a Spec some of whose keys only the compiler will know: laws that need one of them are left out. Of
