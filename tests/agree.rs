@@ -3,9 +3,9 @@
 
 use moe_model::inventory::{Block, Lifetime};
 use moe_model::spec::{
-    Accounting, Attention, Batch, Capacity, Checkpoint, Dropless, Dtype, Experts, Factor, Gqa, Kernel, Layers, Mesh,
-    Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, Stages, Switch, WorkedExample,
-    Zero, ZeroGroups, ZeroStage,
+    Accounting, Attention, Batch, Capacity, Checkpoint, Context, Dropless, Dtype, Experts, Factor, Gqa, Kernel, Layers,
+    Mesh, Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, Stages, Switch,
+    WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Phase, Plan, Role, judge, moe_model};
 
@@ -55,6 +55,7 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         tp,
         pp: random.u64(1..6),
         cp: pick(random, &[1, 2]),
+        context: pick(random, Context::ALL),
         ep: pick(random, &[1, 2, 4]),
         etp: pick(random, &[1, 2]),
         world: 0,
@@ -164,6 +165,26 @@ fn parts_make_the_whole() {
         let architecture = plan.spec().architecture;
         let padding = 2 * (plan.padded_vocab() - architecture.vocab) * architecture.hidden;
         assert_eq!(parameters, architecture.parameters().total() + padding, "{:#?}", plan.spec());
+    }
+}
+
+/// The pieces of a load-balanced ring, by dealing tokens: `2 cp` equal pieces, each rank one from the front and one from
+/// the back, and the tokens of a rank over its tensor-parallel ranks.
+#[test]
+fn a_ring_deals_tokens_evenly() {
+    for cp in 2..=8_u64 {
+        for tp in 1..=8 {
+            for sequence in 1..=400 {
+                let mut spec = *Plan::HUSK.spec();
+                (spec.architecture.layers.dense, spec.architecture.layers.ffn) = (1, 840);
+                spec.architecture.attention = Attention::Gqa(Gqa { heads: 840, kv_heads: 840, head_dim: 1 });
+                let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
+                spec.layout.mesh = Mesh { tp, cp, context: Context::Ring, sequence_parallel, ..Mesh::DEFAULT };
+                spec.layout.batch.sequence = sequence;
+                let even = sequence % (2 * cp) == 0 && sequence / cp % tp == 0;
+                assert_eq!(judge(&spec).is_empty(), even, "cp {cp} tp {tp} sequence {sequence}");
+            }
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The table of laws: each has an example in `tests/ui`, each can be broken, and what is suggested mends it.
 
 use moe_model::law::{ADVICE, LAWS, Law};
-use moe_model::spec::{Attention, Capacity, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch};
+use moe_model::spec::{
+    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch,
+};
 use moe_model::spec::{ZeroGroups, ZeroStage, percent};
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -67,6 +69,19 @@ const BREACHES: &[Breach] = &[
         s.layout.batch.sequence = 4095;
     }),
     ("sequence-sp", |s| s.layout.batch.sequence = 4095),
+    ("sequence-ring", |s| {
+        let mesh = &mut s.layout.mesh;
+        (mesh.tp, mesh.cp, mesh.sequence_parallel, mesh.context) = (1, 2, Switch::Off, Context::Ring);
+        s.layout.batch.sequence = 4098;
+    }),
+    ("heads-context", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.context) = (2, Context::AllToAll);
+        set(s, Key::AttentionHeads, 126);
+    }),
+    ("kv-heads-context", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.context) = (4, Context::AllToAll);
+        s.architecture.attention = gqa(48, 6);
+    }),
     ("global-batch", |s| s.layout.batch.global = 1000),
     ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),
     ("zero-ways-ranks", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 65)),

@@ -56,6 +56,7 @@ keys! {
     MeshCp = "mesh.cp",
     MeshEp = "mesh.ep",
     MeshEtp = "mesh.etp",
+    MeshContext = "mesh.context",
     MeshWorld = "mesh.world",
     MeshSequenceParallel = "mesh.sequence_parallel",
     Stages = "stages",

@@ -5,7 +5,7 @@ use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups, ZeroStage};
+use crate::spec::{Context, NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups, ZeroStage};
 use crate::stages::{self, Division, Misfit};
 
 /// One rule that a declaration must satisfy.
@@ -34,6 +34,9 @@ pub enum Quantity {
     Sum(&'static [Key]),
     /// Experts within the reach of one token: active groups times the experts of a group.
     Reachable,
+    /// Pieces that a load-balanced ring cuts a sequence into: two for each context-parallel rank, and under sequence
+    /// parallelism as many more as let each of a tensor-parallel rank's share be whole: cp x lcm(2, tp).
+    RingPieces,
     /// Replicas of each routed expert (EDP): the ranks of a stage over those of an expert group.
     ExpertReplicas,
     /// A number of the law itself.
@@ -102,6 +105,12 @@ pub enum When {
     SequenceParallel,
     /// Without sequence parallelism.
     NoSequenceParallel,
+    /// Under context parallelism by a load-balanced ring.
+    Ring,
+    /// Under context parallelism by all-to-all.
+    AllToAll,
+    /// Under grouped-query attention and context parallelism by all-to-all.
+    GqaAllToAll,
     /// Where an optional number is given.
     Given(Key),
     /// Where ZeRO shards every parameter over `zero.ways` ranks.
@@ -310,6 +319,27 @@ pub const LAWS: &[Law] = &[
         "context and sequence parallelism together split the sequence",
     ),
     law(
+        "sequence-ring",
+        &[Key::MeshCp, Key::MeshTp, Key::BatchSequence],
+        Divides(Quantity::RingPieces, Of(Key::BatchSequence)),
+        When::Ring,
+        "each rank of a load-balanced ring holds two pieces, each of them split by sequence parallelism",
+    ),
+    law(
+        "heads-context",
+        &[Key::MeshCp, Key::AttentionHeads],
+        Divides(Product(&[Key::MeshTp, Key::MeshCp]), Of(Key::AttentionHeads)),
+        When::AllToAll,
+        "all-to-all context parallelism deals the heads of a tensor-parallel rank over context-parallel ranks",
+    ),
+    law(
+        "kv-heads-context",
+        &[Key::MeshCp, Key::AttentionKvHeads],
+        EitherDivides(Product(&[Key::MeshTp, Key::MeshCp]), Of(Key::AttentionKvHeads)),
+        When::GqaAllToAll,
+        "all-to-all context parallelism deals key/value heads too, or replicates each the same number of times",
+    ),
+    law(
         "global-batch",
         &[Key::BatchGlobal, Key::BatchCount, Key::MeshDp],
         Equal(Of(Key::BatchGlobal), GLOBAL_BATCH),
@@ -439,6 +469,7 @@ impl Quantity {
             Self::Of(key) => single(key),
             Self::Product(keys) | Self::Sum(keys) => keys,
             Self::Reachable => &[Key::ExpertsActiveGroups, Key::ExpertsRouted, Key::ExpertsGroups],
+            Self::RingPieces => &[Key::MeshCp, Key::MeshTp, Key::MeshSequenceParallel],
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Just(_) => &[],
         }
@@ -455,6 +486,15 @@ impl Quantity {
             Self::Reachable => {
                 let size = of[Key::ExpertsRouted as usize].checked_div(of[Key::ExpertsGroups as usize]);
                 of[Key::ExpertsActiveGroups as usize] as u128 * zero_or(size) as u128
+            }
+            Self::RingPieces => {
+                let (cp, tp) = (of[Key::MeshCp as usize] as u128, of[Key::MeshTp as usize] as u128);
+                let split = of[Key::MeshSequenceParallel as usize] == Switch::On as u64;
+                cp * match (split, tp % 2) {
+                    (false, _) => 2,
+                    (true, 0) => tp,
+                    (true, _) => 2 * tp,
+                }
             }
             Self::ExpertReplicas => {
                 let stage = of[Key::MeshTp as usize] as u128
@@ -505,6 +545,10 @@ const fn set_of(keys: &[Key]) -> KeySet {
 /// The keys that say whether experts are described.
 const EXPERTS: KeySet = set_of(&[Key::LayersMoe, Key::ExpertsRouted, Key::ExpertsActive, Key::ExpertsFfn]);
 
+const fn is_all_to_all(n: &Numbers) -> bool {
+    n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
+}
+
 const fn has_experts(n: &Numbers) -> bool {
     n.of(Key::ExpertsRouted) > 0 && n.of(Key::ExpertsActive) > 0 && n.of(Key::ExpertsFfn) > 0
 }
@@ -536,6 +580,9 @@ impl When {
             Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
             Self::NoMoe => !moe,
             Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
+            Self::Ring => of[Key::MeshCp as usize] > 1 && of[Key::MeshContext as usize] == Context::Ring as u64,
+            Self::AllToAll => is_all_to_all(n),
+            Self::GqaAllToAll => is_all_to_all(n) && n.get(Key::AttentionKvHeads).is_some(),
             Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
             Self::Given(key) => of[key as usize] > 0,
             Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
@@ -561,6 +608,7 @@ impl When {
             Self::Experts | Self::Reachable | Self::Dropless | Self::Capacity => EXPERTS,
             Self::SharedSplit => EXPERTS.union(set_of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => set_of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
+            Self::Ring | Self::AllToAll | Self::GqaAllToAll => set_of(&[Key::MeshCp, Key::MeshContext]),
             Self::SequenceParallel | Self::NoSequenceParallel => set_of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::Uniform | Self::ByGroup => set_of(&[Key::ZeroGroups]),

@@ -6,6 +6,19 @@ use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
 use crate::key::{Key, KeySet, Numbers};
 
+words! {
+    /// How context-parallel ranks share a sequence. Which of them does not change what a rank holds.
+    Context {
+        /// Each rank holds one piece.
+        Contiguous = "contiguous",
+        /// Each rank holds a piece from the front and one from the back, so that causal attention is the same work for
+        /// all; keys and values go round (Megatron-LM's load-balanced ring).
+        Ring = "ring",
+        /// Between the projections and attention ranks trade tokens for heads (DeepSpeed-Ulysses, arXiv:2309.14509).
+        AllToAll = "all_to_all",
+    }
+}
+
 group! {
     /// The mesh of ranks: how many share each axis. World = dp x tp x cp x pp; expert ranks lie inside a stage.
     Mesh {
@@ -21,6 +34,8 @@ group! {
         ep: number at least 1 = MeshEp, default 1;
         /// Expert tensor-parallel degree: over how many ranks one expert is split. 1 here, never `tp` silently.
         etp: number at least 1 = MeshEtp, default 1;
+        /// How context-parallel ranks share a sequence.
+        context: Context = MeshContext, default Context::Contiguous;
         /// Ranks of the whole job; 0 derives it. If given, it must equal the product.
         world: number at least 0 = MeshWorld, default 0;
         /// Whether the sequence is split over tensor-parallel ranks between the blocks.

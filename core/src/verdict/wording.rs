@@ -45,6 +45,17 @@ const fn quantity(mut text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::Of(key) => return assigned(text, key, spec),
         Quantity::Just(n) => return text.int(n),
         Quantity::Reachable => return reachable(text, spec),
+        Quantity::RingPieces => {
+            let text = if spec.layout.mesh.sequence_parallel.is_on() {
+                text.str("`mesh.cp` x lcm(2, `mesh.tp`)")
+            } else {
+                text.str("2 x `mesh.cp`")
+            };
+            return match quantity.value(&spec.numbers()) {
+                Some(pieces) => text.str(" = ").int(pieces),
+                None => text,
+            };
+        }
         Quantity::ExpertReplicas => {
             let text = text.str("the number of replicas of each routed expert");
             return match quantity.value(&spec.numbers()) {
