@@ -4,7 +4,7 @@
 use moe_model::inventory::{Block, Lifetime};
 use moe_model::spec::{
     Accounting, Attention, Batch, Capacity, Checkpoint, Context, Dropless, Dtype, Experts, Factor, Gqa, Kernel, Layers,
-    Mesh, Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, Stages, Switch,
+    Mesh, Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, Stages, Switch, Weighed,
     WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Phase, Plan, Role, judge, moe_model};
@@ -61,7 +61,11 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         world: 0,
         sequence_parallel: if tp > 1 && random.u8(..4) > 0 { Switch::On } else { Switch::Off },
     };
-    layout.stages = Stages { first: random.u64(0..3), last: random.u64(0..3) };
+    layout.stages = if random.u8(..3) > 0 {
+        Stages { first: random.u64(0..3), last: random.u64(0..3), ..Stages::EVEN }
+    } else {
+        Stages { embedding: pick(random, Weighed::ALL), loss: pick(random, Weighed::ALL), ..Stages::EVEN }
+    };
     layout.schedule = pick(random, Schedule::ALL);
     let groups = pick(random, ZeroGroups::ALL);
     let ways = if groups == ZeroGroups::Uniform { random.u64(1..5) } else { 0 };

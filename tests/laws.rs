@@ -2,7 +2,7 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch,
+    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch, Weighed,
 };
 use moe_model::spec::{ZeroGroups, ZeroStage, percent};
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
@@ -63,6 +63,7 @@ const BREACHES: &[Breach] = &[
     ("sp-needs-tp", |s| s.layout.mesh.tp = 1),
     ("ep-needs-sp", |s| s.layout.mesh.sequence_parallel = Switch::Off),
     ("layers-stages", |s| s.layout.mesh.pp = 17),
+    ("stages-weighed", |s| (s.layout.stages.last, s.layout.stages.loss) = (0, Weighed::AsLayer)),
     ("sequence-cp", |s| {
         let mesh = &mut s.layout.mesh;
         (mesh.tp, mesh.cp, mesh.sequence_parallel) = (1, 2, Switch::Off);

@@ -62,6 +62,8 @@ keys! {
     Stages = "stages",
     StagesFirst = "stages.first",
     StagesLast = "stages.last",
+    StagesEmbedding = "stages.embedding",
+    StagesLoss = "stages.loss",
     Schedule = "schedule",
     Zero = "zero",
     ZeroDense = "zero.dense",

@@ -5,7 +5,7 @@ use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{Context, NUMBER_MAX, Spec, Split, Stages, Switch, ZeroGroups, ZeroStage};
+use crate::spec::{Context, NUMBER_MAX, Spec, Split, Stages, Switch, Weighed, ZeroGroups, ZeroStage};
 use crate::stages::{self, Division, Misfit};
 
 /// One rule that a declaration must satisfy.
@@ -89,6 +89,8 @@ pub enum When {
     DenseSplit,
     /// Where there are layers.
     Layers,
+    /// Where the embedding or the loss counts as a layer.
+    Weighed,
     /// Where some layers have experts.
     Moe,
     /// Where no layer has experts.
@@ -303,6 +305,13 @@ pub const LAWS: &[Law] = &[
         Rule::LayersFallToStages,
         When::Layers,
         "stages between the first and the last hold the same number of layers, and none is dropped",
+    ),
+    law(
+        "stages-weighed",
+        &[Key::StagesFirst, Key::StagesLast],
+        AtMost(Sum(&[Key::StagesFirst, Key::StagesLast]), Just(0)),
+        When::Weighed,
+        "where an end counts as a layer, the first and the last stage follow from the others",
     ),
     law(
         "sequence-cp",
@@ -566,6 +575,7 @@ impl When {
             Self::Gqa => n.get(Key::AttentionKvHeads).is_some(),
             Self::Dense => of[Key::LayersDense as usize] > 0,
             Self::DenseSplit => of[Key::LayersDense as usize] > 0 && of[Key::PlacementDenseFfn as usize] == SPLIT,
+            Self::Weighed => of[Key::StagesEmbedding as usize] + of[Key::StagesLoss as usize] > 0,
             Self::Layers => moe || of[Key::LayersDense as usize] > 0,
             Self::Moe => moe,
             Self::Experts => moe && has_experts(n),
@@ -603,6 +613,7 @@ impl When {
             Self::Always | Self::Gqa => KeySet::EMPTY,
             Self::Dense => set_of(&[Key::LayersDense]),
             Self::DenseSplit => set_of(&[Key::LayersDense, Key::PlacementDenseFfn]),
+            Self::Weighed => set_of(&[Key::StagesEmbedding, Key::StagesLoss]),
             Self::Layers => set_of(&[Key::LayersDense, Key::LayersMoe]),
             Self::Moe | Self::NoMoe => set_of(&[Key::LayersMoe]),
             Self::Experts | Self::Reachable | Self::Dropless | Self::Capacity => EXPERTS,
@@ -631,7 +642,8 @@ impl Law {
             Rule::Needs(key, a, b) => set_of(a.keys()).union(set_of(b.keys())).with(key),
             Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => KeySet::EMPTY.with(key),
             Rule::LayersFallToStages => {
-                set_of(&[Key::LayersDense, Key::LayersMoe, Key::MeshPp, Key::StagesFirst, Key::StagesLast])
+                let stages = set_of(&[Key::StagesFirst, Key::StagesLast, Key::StagesEmbedding, Key::StagesLoss]);
+                stages.union(set_of(&[Key::LayersDense, Key::LayersMoe, Key::MeshPp]))
             }
             Rule::SkewIsPossible => set_of(&[Key::RoutingSkew, Key::ExpertsActive, Key::ExpertsRouted, Key::MeshEp]),
             Rule::FactorIsPossible => set_of(&[Key::RoutingFactor, Key::ExpertsActive, Key::ExpertsRouted]),
@@ -701,7 +713,12 @@ impl Law {
 /// How the layers fall to stages.
 pub(crate) const fn division(n: &Numbers) -> Result<Division, Misfit> {
     let layers = add(n.of(Key::LayersDense), n.of(Key::LayersMoe));
-    let stages = Stages { first: n.of(Key::StagesFirst), last: n.of(Key::StagesLast) };
+    let stages = Stages {
+        first: n.of(Key::StagesFirst),
+        last: n.of(Key::StagesLast),
+        embedding: Weighed::at(n.of(Key::StagesEmbedding)),
+        loss: Weighed::at(n.of(Key::StagesLoss)),
+    };
     stages::divide(layers, n.of(Key::MeshPp), stages)
 }
 

@@ -1,7 +1,7 @@
 //! Which layers each pipeline stage holds. Closed forms: no stage is ever looked up in a list.
 
 use crate::saturating::{add, zero_or};
-use crate::spec::Stages;
+use crate::spec::{Stages, Weighed};
 
 /// What one pipeline stage holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,10 +67,17 @@ pub(crate) enum Misfit {
     Layers,
     /// The stages between cannot share the rest alike, or would be empty.
     Rest(Division),
+    /// Ends count as layers, and so many layers and ends do not fall to stages alike.
+    Weighed(u64),
 }
 
 /// Divides the layers over `pp` stages.
 pub(crate) const fn divide(layers: u64, pp: u64, stages: Stages) -> Result<Division, Misfit> {
+    let embedding = matches!(stages.embedding, Weighed::AsLayer) as u64;
+    let loss = matches!(stages.loss, Weighed::AsLayer) as u64;
+    if embedding + loss > 0 && pp > 1 {
+        return divide_weighed(layers, pp, embedding, loss);
+    }
     let apart = (stages.first > 0) as u64 + (stages.last > 0) as u64;
     if apart > pp {
         return Err(Misfit::Stages);
@@ -85,6 +92,18 @@ pub(crate) const fn divide(layers: u64, pp: u64, stages: Stages) -> Result<Divis
         alike => division.rest >= alike && division.rest.is_multiple_of(alike),
     };
     if fits { Ok(division) } else { Err(Misfit::Rest(division)) }
+}
+
+/// Divides layers and the ends that count as one each over several stages alike.
+const fn divide_weighed(layers: u64, pp: u64, embedding: u64, loss: u64) -> Result<Division, Misfit> {
+    let all = add(layers, embedding + loss);
+    let share = all / pp;
+    // A stage of an end alone would hold no layer.
+    if !all.is_multiple_of(pp) || share < 2 {
+        return Err(Misfit::Weighed(all));
+    }
+    let (first, last) = (share - embedding, share - loss);
+    Ok(Division { layers, first, last, alike: pp - 2, rest: share * (pp - 2) })
 }
 
 impl Division {
@@ -144,7 +163,11 @@ pub(crate) const fn proposal(layers: u64, pp: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Misfit, divide, proposal};
-    use crate::spec::Stages;
+    use crate::spec::{Stages, Weighed};
+
+    fn apart(first: u64, last: u64) -> Stages {
+        Stages { first, last, ..Stages::EVEN }
+    }
 
     /// Every division deals each layer once, in order, whatever its ends; checked against dealing one by one.
     #[test]
@@ -154,7 +177,7 @@ mod tests {
             for pp in 1..=8 {
                 for first in 0..=6 {
                     for last in 0..=6 {
-                        let Ok(division) = divide(layers, pp, Stages { first, last }) else { continue };
+                        let Ok(division) = divide(layers, pp, apart(first, last)) else { continue };
                         legal += 1;
                         let mut next = 0;
                         for index in 0..pp {
@@ -176,13 +199,38 @@ mod tests {
         assert!(legal > 300, "the sweep must meet legal divisions, met {legal}");
     }
 
+    /// Ends that count as layers leave their stages a layer less; every layer still falls to one stage.
+    #[test]
+    fn ends_may_count_as_layers() {
+        let weighed = [Weighed::Apart, Weighed::AsLayer];
+        let mut legal = 0;
+        for layers in 1..=40 {
+            for pp in 2..=8 {
+                for (embedding, loss) in weighed.iter().flat_map(|e| weighed.iter().map(move |l| (*e, *l))) {
+                    let stages = Stages { embedding, loss, ..Stages::EVEN };
+                    let ends = [embedding, loss].map(|end| u64::from(end == Weighed::AsLayer));
+                    let Ok(division) = divide(layers, pp, stages) else { continue };
+                    legal += 1;
+                    let held: alloc::vec::Vec<u64> = (0..pp).map(|i| division.stage(i, pp, 0).layers()).collect();
+                    assert_eq!(held.iter().sum::<u64>(), layers);
+                    let share = (layers + ends[0] + ends[1]) / pp;
+                    assert_eq!((held[0], held[held.len() - 1]), (share - ends[0], share - ends[1]));
+                    assert!(held[1..held.len() - 1].iter().all(|layers| *layers == share));
+                }
+            }
+        }
+        assert!(legal > 100, "the sweep must meet legal divisions, met {legal}");
+        // Qwen3-235B: 94 layers and two ends over 32 stages.
+        let both = Stages { embedding: Weighed::AsLayer, loss: Weighed::AsLayer, ..Stages::EVEN };
+        let division = divide(94, 32, both).expect("96 fall to 32");
+        assert_eq!([0, 1, 31].map(|i| division.stage(i, 32, 0).layers()), [2, 3, 2]);
+    }
+
     #[test]
     fn misfits_are_told_apart() {
-        assert_eq!(divide(8, 1, Stages { first: 4, last: 4 }), Err(Misfit::Stages));
-        assert_eq!(divide(8, 4, Stages { first: 6, last: 4 }), Err(Misfit::Layers));
-        assert!(
-            matches!(divide(61, 16, Stages { first: 0, last: 0 }), Err(Misfit::Rest(d)) if d.rest == 61 && d.alike == 16)
-        );
+        assert_eq!(divide(8, 1, apart(4, 4)), Err(Misfit::Stages));
+        assert_eq!(divide(8, 4, apart(6, 4)), Err(Misfit::Layers));
+        assert!(matches!(divide(61, 16, apart(0, 0)), Err(Misfit::Rest(d)) if d.rest == 61 && d.alike == 16));
     }
 
     #[test]
@@ -190,10 +238,7 @@ mod tests {
         for layers in 1..200 {
             for pp in 1..40 {
                 let Some(last) = proposal(layers, pp) else { continue };
-                assert!(
-                    divide(layers, pp, Stages { first: 0, last }).is_ok(),
-                    "{layers} layers over {pp} stages, last {last}"
-                );
+                assert!(divide(layers, pp, apart(0, last)).is_ok(), "{layers} layers over {pp} stages, last {last}");
             }
         }
         assert_eq!(proposal(61, 16), Some(1));

@@ -43,6 +43,17 @@ group! {
     }
 }
 
+words! {
+    /// Whether an end of the model counts as a layer when layers are dealt to stages.
+    Weighed {
+        /// It stands apart: stages share decoder layers alone.
+        Apart = "apart",
+        /// It counts as one, and its stage holds a decoder layer less (Megatron-LM's
+        /// `account_for_embedding_in_pipeline_split` and `account_for_loss_in_pipeline_split`).
+        AsLayer = "as_layer",
+    }
+}
+
 group! {
     /// How many layers each pipeline stage holds.
     Stages {
@@ -50,6 +61,10 @@ group! {
         first: number at least 0 = StagesFirst, default 0;
         /// Layers of the last stage; 0 lets it share evenly with the others.
         last: number at least 0 = StagesLast, default 0;
+        /// Whether the embedding counts as a layer of the first stage.
+        embedding: Weighed = StagesEmbedding, default Weighed::Apart;
+        /// Whether head and loss count as a layer of the last stage.
+        loss: Weighed = StagesLoss, default Weighed::Apart;
     }
 }
 

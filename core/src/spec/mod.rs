@@ -13,7 +13,7 @@ pub use crate::device::Device;
 pub use architecture::{Architecture, Attention, Experts, Gqa, Layers, Mla};
 pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
-    Precision, Recompute, Routing, Schedule, Split, Stages, WorkedExample, Zero, ZeroGroups, ZeroStage,
+    Precision, Recompute, Routing, Schedule, Split, Stages, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use values::{Dtype, Factor, Percent, Switch, percent};

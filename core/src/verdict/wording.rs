@@ -242,6 +242,11 @@ const fn misfit(text: Text, spec: &Spec) -> Text {
             layers,
             spec,
         ),
+        Err(Misfit::Weighed(all)) => quantity(
+            assigned(text, pp, spec).str(" does not divide ").int(all).str(", the ends that count as layers and "),
+            layers,
+            spec,
+        ),
         _ => assigned(text, pp, spec).str(" has no room for both `stages.first` and `stages.last`"),
     }
 }
