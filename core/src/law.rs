@@ -117,6 +117,8 @@ pub enum When {
     Given(Key),
     /// Where ZeRO shards every parameter over `zero.ways` ranks.
     Uniform,
+    /// As [`When::Uniform`], with `zero.ways` given.
+    UniformWays,
     /// Where ZeRO shards over groups of the mesh.
     ByGroup,
     /// Where some layers have experts whose state ZeRO shards over their replicas.
@@ -365,9 +367,9 @@ pub const LAWS: &[Law] = &[
     law(
         "zero-ways-ranks",
         &[Key::ZeroWays],
-        AtMost(Of(Key::ZeroWays), STAGE_RANKS),
-        When::Uniform,
-        "no more ranks can share a stage's state than hold the stage",
+        Divides(Of(Key::ZeroWays), STAGE_RANKS),
+        When::UniformWays,
+        "the ranks of a stage fall into groups that share its state",
     ),
     law(
         "zero-ways-unused",
@@ -596,6 +598,7 @@ impl When {
             Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
             Self::Given(key) => of[key as usize] > 0,
             Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
+            Self::UniformWays => of[Key::ZeroGroups as usize] == UNIFORM && of[Key::ZeroWays as usize] > 0,
             Self::ExpertZero => {
                 moe && has_experts(n) && of[Key::ZeroExpert as usize] > 0 && of[Key::ZeroGroups as usize] != UNIFORM
             }
@@ -622,7 +625,7 @@ impl When {
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => set_of(&[Key::MeshCp, Key::MeshContext]),
             Self::SequenceParallel | Self::NoSequenceParallel => set_of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
-            Self::Uniform | Self::ByGroup => set_of(&[Key::ZeroGroups]),
+            Self::Uniform | Self::UniformWays | Self::ByGroup => set_of(&[Key::ZeroGroups]),
             Self::ExpertZero => EXPERTS.union(set_of(&[Key::ZeroExpert, Key::ZeroGroups])),
             Self::Pipelined => set_of(&[Key::MeshPp]),
         }

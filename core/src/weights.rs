@@ -58,7 +58,8 @@ pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
 const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
     let layout = &plan.spec().layout;
     let expert_group = module.is_expert_group(layout.zero.groups);
-    // Gathered and freed tensor by tensor, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP).
+    // Gathered and freed one by one, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP); a tensor listed in
+    // parts counts as several.
     let is_sharded = matches!(zero_stage(plan, expert_group), ZeroStage::Parameters);
     Entry {
         module,

@@ -25,7 +25,7 @@ pub(crate) struct LayoutItem {
     pub(crate) entries: Vec<Entry>,
     /// `..Other`, the layout that this one is built on.
     pub(crate) base: Option<Ident>,
-    /// Whether what stands behind the name could not be read.
+    /// Whether what stands behind the name, or the layout that this one is built on, could not be read.
     pub(crate) broken: bool,
 }
 
@@ -43,7 +43,9 @@ pub(crate) enum Value {
     Kind { word: Ident, body: Group },
     /// Anything else; what it may be depends on the key.
     Tokens(TokenStream),
-    /// Nothing, or nothing that can be read: reported already.
+    /// Nothing that can be read: reported already.
+    Broken,
+    /// Nothing, not even a colon: to be reported if the key is one.
     Missing,
 }
 
@@ -64,10 +66,15 @@ impl Parse for Head {
         if !input.peek(Token![struct]) {
             return Err(input.error(USAGE));
         }
-        input.parse::<Token![struct]>()?;
-        let name = input.parse()?;
+        let keyword = input.parse::<Token![struct]>()?;
+        if input.is_empty() {
+            return Err(syn::Error::new_spanned(keyword, USAGE));
+        }
+        let name: Ident = input.parse()?;
         if !input.peek(Token![;]) {
-            return Err(input.error("a semicolon follows the name: `pub struct Name;`"));
+            // At the end of the input syn would underline the whole invocation.
+            let at = if input.is_empty() { name.span() } else { input.span() };
+            return Err(syn::Error::new(at, "a semicolon follows the name: `pub struct Name;`"));
         }
         input.parse::<Token![;]>()?;
         Ok(Self { attrs, vis, name, rest: input.parse()? })
@@ -125,8 +132,8 @@ fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<LayoutItem> {
     if let Some(cfg) = attrs.iter().find(|attr| is_conditional(attr)) {
         report.error(cfg, "a layout is not conditional: put the attribute on the whole `moe_model!`");
     }
-    let (entries, base) = layout_body(body, report);
-    Some(LayoutItem { attrs, name: name.clone(), entries, base, broken: false })
+    let (entries, base, broken) = layout_body(body, report);
+    Some(LayoutItem { attrs, name: name.clone(), entries, base, broken })
 }
 
 /// How many tokens the attributes in front take.
@@ -153,22 +160,23 @@ fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute
     (parsed, rest)
 }
 
-/// The entries of a layout, and the layout that it is built on.
-fn layout_body(body: &Group, report: &mut Report) -> (Vec<Entry>, Option<Ident>) {
-    let (mut entries, mut base) = (Vec::new(), None);
+/// The entries of a layout, the layout that it is built on, and whether that could not be read.
+fn layout_body(body: &Group, report: &mut Report) -> (Vec<Entry>, Option<Ident>, bool) {
+    let (mut entries, mut base, mut broken) = (Vec::new(), None, false);
     for chunk in chunks(body.stream(), report) {
         match &chunk[..] {
             [first, second, rest @ ..] if is_punct(first, '.') && is_punct(second, '.') => match rest {
                 [TokenTree::Ident(name)] if base.is_none() => base = Some(name.clone()),
-                _ => report.error(
-                    chunk.iter().cloned().collect::<TokenStream>(),
-                    "a layout is built on one other by its name: `..Base`",
-                ),
+                _ => {
+                    broken = true;
+                    let at = chunk.iter().cloned().collect::<TokenStream>();
+                    report.error(at, "a layout is built on one other by its name: `..Base`");
+                }
             },
             _ => entries.extend(entry(chunk, report)),
         }
     }
-    (entries, base)
+    (entries, base, broken)
 }
 
 /// The entries inside the braces of a kind.
@@ -176,12 +184,18 @@ pub(crate) fn entries(body: &Group, report: &mut Report) -> Vec<Entry> {
     chunks(body.stream(), report).into_iter().filter_map(|chunk| entry(chunk, report)).collect()
 }
 
-/// Cuts tokens at commas; empty pieces, but for the last, are reported.
+/// Cuts tokens at commas, and at semicolons in their place; these and empty pieces, but for the last, are reported.
 fn chunks(tokens: TokenStream, report: &mut Report) -> Vec<Vec<TokenTree>> {
     let (mut chunks, mut chunk) = (Vec::new(), Vec::new());
     for token in tokens {
-        if !is_punct(&token, ',') {
+        let is_semicolon = is_punct(&token, ';');
+        if is_semicolon {
+            report.error(&token, "keys are separated by commas, not semicolons");
+        }
+        if !is_semicolon && !is_punct(&token, ',') {
             chunk.push(token);
+        } else if chunk.is_empty() && is_semicolon {
+            // Said already.
         } else if chunk.is_empty() {
             report.error(token, "a key is missing before this comma");
         } else {
@@ -245,12 +259,9 @@ fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
         Some(colon) if is_punct(&colon, ':') => value(&key, colon.span(), tokens.collect(), report),
         Some(other) => {
             report.error(&other, format!("a colon is expected behind `{key}`, found `{}`", shown(&other)));
-            Value::Missing
+            Value::Broken
         }
-        None => {
-            report.error(&key, format!("`{key}` has no value: write `{key}: …`"));
-            Value::Missing
-        }
+        None => Value::Missing,
     };
     Some(Entry { key, value })
 }
@@ -265,7 +276,7 @@ fn value(key: &Ident, colon: Span, mut tokens: Vec<TokenTree>, report: &mut Repo
     match &tokens[..] {
         [] => {
             report.error_at(colon, format!("`{key}` has no value behind its colon"));
-            Value::Missing
+            Value::Broken
         }
         [TokenTree::Ident(word), TokenTree::Group(group)] if group.delimiter() == Delimiter::Brace => {
             Value::Kind { word: word.clone(), body: group.clone() }

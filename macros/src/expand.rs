@@ -15,14 +15,16 @@ use syn::ext::IdentExt;
 /// The whole expansion.
 pub(crate) fn expand(model: &Model, warnings: &[Warning], report: Report) -> TokenStream {
     if report.is_empty() {
-        let laws = deferred_laws(model);
+        let laws = deferred_laws(model, true);
         let items = items(model, true);
         let warnings = warnings.iter().map(warning);
         return quote!(#items #laws #(#warnings)*);
     }
     let errors = report.into_errors();
     let items = items(model, false);
-    quote!(#errors #items)
+    // What only the compiler knows is judged all the same: one error never hides another.
+    let laws = deferred_laws(model, false);
+    quote!(#errors #items #laws)
 }
 
 /// A warning on stable Rust: the use of something deprecated, whose note is the text. What the layouts that it concerns
@@ -48,6 +50,14 @@ fn warning(warning: &Warning) -> TokenStream {
 fn items(model: &Model, valid: bool) -> TokenStream {
     let Model { attrs, vis, name, architecture, layouts } = model;
     let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
+    // Beside an error the architecture as written serves only the laws that wait for the compiler.
+    let written = (!valid && !architecture.broken).then(|| {
+        let literal = &architecture.literal;
+        quote! {
+            #[doc(hidden)]
+            pub const __ARCHITECTURE: ::moe_model::spec::Architecture = #literal;
+        }
+    });
     let constants = layouts.iter().map(|layout| layout_constants(name, layout, valid));
     let entries = layouts.iter().map(|layout| {
         let text = layout.name.unraw().to_string();
@@ -65,6 +75,7 @@ fn items(model: &Model, valid: bool) -> TokenStream {
         impl #name {
             /// The declared architecture.
             pub const ARCHITECTURE: ::moe_model::spec::Architecture = #literal;
+            #written
             #(#constants)*
         }
 
@@ -83,21 +94,34 @@ fn layout_constants(model: &Ident, layout: &NamedLayout, valid: bool) -> TokenSt
     let (attrs, constant) = (&layout.attrs, &layout.constant);
     let doc = format!("Layout `{}` of [`{model}`].", layout.name);
     if !valid {
+        let spec = (!layout.part.broken).then(|| layout_spec(layout, &quote!(Self::__ARCHITECTURE)));
         return quote! {
+            #spec
             #(#attrs)*
             #[doc = #doc]
             pub const #constant: ::moe_model::Plan = ::moe_model::Plan::HUSK;
         };
     }
-    let (spec, literal) = (spec_name(layout), &layout.part.literal);
+    let (name, spec) = (spec_name(layout), layout_spec(layout, &quote!(Self::ARCHITECTURE)));
     quote! {
-        #[doc(hidden)]
-        pub const #spec: ::moe_model::spec::Spec =
-            ::moe_model::spec::Spec { architecture: Self::ARCHITECTURE, layout: #literal };
+        #spec
         #(#attrs)*
         #[doc = #doc]
-        pub const #constant: ::moe_model::Plan = ::moe_model::Plan::or_husk(Self::#spec);
+        pub const #constant: ::moe_model::Plan = ::moe_model::Plan::or_husk(Self::#name);
     }
+}
+
+/// The Spec of a layout as written, right or wrong.
+fn layout_spec(layout: &NamedLayout, architecture: &TokenStream) -> TokenStream {
+    let (name, spec) = (spec_name(layout), spec_of(architecture, &layout.part.literal));
+    quote! {
+        #[doc(hidden)]
+        pub const #name: ::moe_model::spec::Spec = #spec;
+    }
+}
+
+fn spec_of(architecture: &TokenStream, layout: &TokenStream) -> TokenStream {
+    quote!(::moe_model::spec::Spec { architecture: #architecture, layout: #layout })
 }
 
 fn spec_name(layout: &NamedLayout) -> Ident {
@@ -105,17 +129,19 @@ fn spec_name(layout: &NamedLayout) -> Ident {
 }
 
 /// The laws that only the compiler can judge, of each layout, or of the architecture where there is none.
-fn deferred_laws(model: &Model) -> TokenStream {
+fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
     // Layouts built on one another share tokens; a law whose keys all stand at the same tokens is judged once.
     let mut judged = HashSet::new();
     let name = &model.name;
     if model.layouts.is_empty() {
-        let layout = quote!(::moe_model::spec::Layout::DEFAULT);
-        let architecture = quote!(<#name>::ARCHITECTURE);
-        let spec = quote!(&::moe_model::spec::Spec { architecture: #architecture, layout: #layout });
-        return deferred(&model.architecture, false, &spec, &mut judged);
+        if model.architecture.broken {
+            return TokenStream::new();
+        }
+        let architecture = if valid { quote!(<#name>::ARCHITECTURE) } else { quote!(<#name>::__ARCHITECTURE) };
+        let spec = spec_of(&architecture, &quote!(::moe_model::spec::Layout::DEFAULT));
+        return deferred(&model.architecture, false, &quote!(&#spec), &mut judged);
     }
-    let blocks = model.layouts.iter().map(|layout| {
+    let blocks = model.layouts.iter().filter(|layout| !layout.part.broken).map(|layout| {
         let spec = spec_name(layout);
         deferred(&layout.part, true, &quote!(&<#name>::#spec), &mut judged)
     });

@@ -251,7 +251,11 @@ impl Lowering<'_> {
     /// One value, as a Rust expression; `None` if it cannot be read, which is reported.
     fn value(&mut self, field: &'static Field, key: &Ident, value: &Value) -> Option<TokenStream> {
         match (&field.value, value) {
-            (_, Value::Missing) => None,
+            (_, Value::Broken) => None,
+            (_, Value::Missing) => {
+                self.report.error(key, format!("`{}` has no value: write `{key}: …`", field.key.path()));
+                None
+            }
             (spec::Value::Choice { words, kinds }, Value::Kind { word, body }) => {
                 self.kind(field.key, key, word, body, words, kinds)
             }

@@ -9,6 +9,7 @@ use super::{Violation, breaches};
 use crate::key::{Key, KeySet, Numbers};
 use crate::law::{self, BUDGET_LAWS, LAWS, Law, Rule};
 use crate::spec::{Field, NUMBER_MAX, Spec, Value};
+use crate::stages::Misfit;
 
 /// How far from a number its legal neighbours are looked for, at run time and while the macro expands. A bound on time,
 /// not on truth: further off, the help line is left out.
@@ -79,7 +80,7 @@ pub(super) const fn blame(
     reach: u64,
 ) -> Violation {
     let mut best: Option<Remedy> = None;
-    let pardoned = pardoned(law, numbers);
+    let demand = Demand { pardoned: pardoned(law, numbers), demanded: 0 };
     let mut pass = 0;
     while pass < 2 && best.is_none() {
         let mut i = 0;
@@ -90,7 +91,7 @@ pub(super) const fn blame(
             if !unknown.has(key)
                 && written.has(key) == (pass == 0)
                 && !is_settled
-                && let Some(remedy) = remedy(law, numbers, key, pardoned, reach)
+                && let Some(remedy) = remedy(law, numbers, key, demand, reach)
             {
                 best = match best {
                     Some(best) if !remedy.is_better_than(&best) => Some(best),
@@ -102,8 +103,11 @@ pub(super) const fn blame(
         pass += 1;
     }
     match best {
-        Some(best) => Violation { law: Some(law), at: best.key, below: best.below, above: best.above },
-        None => Violation { law: Some(law), at: likeliest(law, written), below: None, above: None },
+        Some(best) => {
+            let best = lasting(law, numbers, best, reach);
+            Violation { law: Some(law), at: best.key, below: best.below, above: best.above }
+        }
+        None => Violation { law: Some(law), at: likeliest(law, numbers, written), below: None, above: None },
     }
 }
 
@@ -133,9 +137,11 @@ const fn pardoned(law: &Law, numbers: &Numbers) -> u64 {
     pardoned
 }
 
-/// The first key of a law that was written, else the first.
-const fn likeliest(law: &Law, written: KeySet) -> Key {
-    let mut i = 0;
+/// The first key of a law that was written, else the first; of stages that take more layers than there are, not `pp`.
+const fn likeliest(law: &Law, numbers: &Numbers, written: KeySet) -> Key {
+    let takes_too_much =
+        matches!(law.rule, Rule::LayersFallToStages) && matches!(law::division(numbers), Err(Misfit::Layers));
+    let mut i = takes_too_much as usize;
     while i < law.at.len() {
         if written.has(law.at[i]) {
             return law.at[i];
@@ -145,14 +151,43 @@ const fn likeliest(law: &Law, written: KeySet) -> Key {
     law.at[0]
 }
 
+/// The remedy whose values mend every law that its key is part of, if there are such: where one number breaks two laws,
+/// both then name the same values.
+const fn lasting(law: &Law, numbers: &Numbers, best: Remedy, reach: u64) -> Remedy {
+    let (mut demanded, mut i) = (0, 0);
+    while i < LAWS.len() - BUDGET_LAWS {
+        if LAWS[i].keys().has(best.key) {
+            demanded |= 1 << i;
+        }
+        i += 1;
+    }
+    if breaches(numbers).count_ones() < 2 {
+        return best;
+    }
+    let demand = Demand { pardoned: 0, demanded };
+    match remedy(law, numbers, best.key, demand, reach) {
+        Some(lasting) => lasting,
+        None => best,
+    }
+}
+
+/// What is asked of a remedy beside mending its law and breaking no other.
+#[derive(Clone, Copy)]
+struct Demand {
+    /// Laws that it may leave broken, or break.
+    pardoned: u64,
+    /// Laws that must hold with it.
+    demanded: u64,
+}
+
 /// The nearest values of a key that mend the law and break no other, below and above.
-const fn remedy(law: &Law, numbers: &Numbers, key: Key, pardoned: u64, reach: u64) -> Option<Remedy> {
+const fn remedy(law: &Law, numbers: &Numbers, key: Key, demand: Demand, reach: u64) -> Option<Remedy> {
     if numbers.get(key).is_none() {
         return None;
     }
     let Some(range) = values(key) else { return None };
-    let below = search(law, numbers, key, range, false, pardoned, reach);
-    let above = search(law, numbers, key, range, true, pardoned, reach);
+    let below = search(law, numbers, key, range, false, demand, reach);
+    let above = search(law, numbers, key, range, true, demand, reach);
     match (below, above) {
         (Some(below), Some(above)) => {
             let change = if above.is_better_than(&below) { above.change } else { below.change };
@@ -170,7 +205,7 @@ const fn search(
     key: Key,
     range: (u64, u64),
     up: bool,
-    pardoned: u64,
+    Demand { pardoned, demanded }: Demand,
     reach: u64,
 ) -> Option<Remedy> {
     let (old, before) = (numbers.of(key), breaches(numbers));
@@ -181,7 +216,7 @@ const fn search(
         trial.put(key, value);
         if value != old && law.holds(&trial) {
             let after = breaches(&trial);
-            if after & !before & !pardoned == 0 {
+            if after & !before & !pardoned == 0 && after & demanded == 0 {
                 return Some(Remedy::of(key, old, value, (after & !pardoned).count_ones()));
             }
         }

@@ -7,7 +7,7 @@ use crate::inventory::{Inventory, Phase};
 use crate::key::Key;
 use crate::law::{self, Quantity, Rule};
 use crate::plan::Plan;
-use crate::saturating::zero_or;
+use crate::saturating::{add, zero_or};
 use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, Zero, ZeroStage};
 use crate::stages::{self, Misfit};
 use crate::text::Text;
@@ -127,7 +127,7 @@ impl Violation {
             }
             Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
-            Rule::Given(key) => text.str("`").str(key.path()).str("` is missing"),
+            Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
             Rule::Equal(a, b) => quantity(quantity(text, a, spec).str(" is not "), b, spec),
             Rule::Needs(key, a, b) => {
                 let text = assigned(text, key, spec).str(" needs ");
@@ -168,7 +168,7 @@ impl Violation {
             Rule::FitsDevice => return relief(text, spec),
             Rule::Given(_) => return text,
             Rule::IsKept(key) => return text.str("`").str(key.path()).str("` is `fp32`, `bf16`, `fp16` or `fp8`"),
-            Rule::AtMost(Quantity::Of(Key::ZeroWays), _) => {
+            Rule::AtMost(Quantity::Of(Key::ZeroWays), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `groups: uniform`");
             }
             _ => {}
@@ -205,13 +205,13 @@ impl Violation {
     }
 }
 
-/// Stages that would hold the layers as they are, where none are declared apart.
+/// Stages that would hold the layers as they are, where none are declared apart or none of what is mends it.
 const fn stages_help(text: Text, spec: &Spec) -> Text {
     let stages = spec.layout.stages;
-    if stages.first == 0
-        && stages.last == 0
-        && let Err(Misfit::Rest(division)) = law::division(&spec.numbers())
-        && let Some(last) = stages::proposal(division.layers, spec.layout.mesh.pp)
+    let layers = spec.architecture.layers;
+    if (text.is_empty() || stages.first == 0 && stages.last == 0)
+        && !matches!(law::division(&spec.numbers()), Err(Misfit::Weighed(_)))
+        && let Some(last) = stages::proposal(add(layers.dense, layers.moe), spec.layout.mesh.pp)
     {
         let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
         return text.str("write `stages: stages { last: ").int(last).str(" }`");

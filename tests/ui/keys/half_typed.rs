@@ -1,0 +1,23 @@
+// Semicolons for commas, and keys half typed: each said once.
+use moe_model::moe_model;
+
+moe_model! {
+    pub struct Small;
+
+    hidden: 2048,
+    vocab: 102_400,
+    layers: layers { moe: 26 },
+    attention: gqa { heads: 16, kv_heads: 4, head_dim: 128 },
+    experts: experts { routed: 64, active: 6, ffn: 1408 };
+
+    layout Main: layout {
+        mesh: mesh { dp: 8; ep: 8, t },
+        batch: batch { sequence: 4096 },
+        accounting: paper,
+        recom
+    },
+    layout Based: layout { ..5 };
+    layout
+}
+
+fn main() {}
