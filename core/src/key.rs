@@ -129,6 +129,17 @@ impl KeySet {
     /// Every key.
     pub const ALL: Self = Self(u128::MAX);
 
+    /// The set of these keys.
+    #[must_use]
+    pub const fn of(keys: &[Key]) -> Self {
+        let (mut set, mut i) = (Self::EMPTY, 0);
+        while i < keys.len() {
+            set = set.with(keys[i]);
+            i += 1;
+        }
+        set
+    }
+
     /// The set with one more key.
     #[must_use]
     pub const fn with(self, key: Key) -> Self {

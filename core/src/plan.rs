@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::inventory::Inventory;
 use crate::key::KeySet;
 use crate::law;
-use crate::saturating::{add, cut, mul};
+use crate::saturating::{cut, mul};
 use crate::sizes::Sizes;
 use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Schedule, Spec, ZeroGroups};
 use crate::stages::{self, Division, Stage};
@@ -74,8 +74,7 @@ impl Plan {
 
     /// The plan of a Spec, if its layers fall to stages; all other laws are for the caller to judge.
     pub(crate) const fn unchecked(spec: Spec) -> Option<Self> {
-        let layers = spec.architecture.layers;
-        match stages::divide(add(layers.dense, layers.moe), spec.layout.mesh.pp, spec.layout.stages) {
+        match stages::divide(spec.architecture.layers.count(), spec.layout.mesh.pp, spec.layout.stages) {
             Ok(division) => Some(Self { spec, division, replicas: replicas(&spec.layout) }),
             Err(_) => None,
         }
@@ -83,7 +82,7 @@ impl Plan {
 
     /// The plan of a whole model on one rank, for counting it.
     pub(crate) const fn alone(spec: Spec) -> Self {
-        let layers = add(spec.architecture.layers.dense, spec.architecture.layers.moe);
+        let layers = spec.architecture.layers.count();
         let division = Division { layers, first: 0, last: 0, alike: 1, rest: layers };
         Self { spec, division, replicas: [1; 2] }
     }
@@ -109,8 +108,7 @@ impl Plan {
     /// Ranks that hold one stage.
     #[must_use]
     pub const fn stage_ranks(&self) -> u64 {
-        let mesh = &self.spec.layout.mesh;
-        mul(mul(mesh.tp, mesh.cp), mesh.dp)
+        self.spec.layout.mesh.stage_ranks()
     }
 
     /// The ranks that hold a stage. Stages are the outermost axis of the rank order (tp-cp-ep-dp-pp).
@@ -199,7 +197,7 @@ impl Plan {
             Pool::Replica => tokens / layout.mesh.cp,
             Pool::Group => {
                 let own = tokens / self.sequence_ranks();
-                let ranks = mul(layout.mesh.ep, layout.mesh.etp);
+                let ranks = layout.mesh.expert_ranks();
                 // Without sequence parallelism tensor-parallel ranks hold the same tokens.
                 let is_split = layout.mesh.sequence_parallel.is_on();
                 mul(own, if is_split { ranks } else { ranks.div_ceil(layout.mesh.tp) })
@@ -294,9 +292,7 @@ impl Plan {
 }
 
 const fn edp(layout: &Layout) -> u64 {
-    let mesh = &layout.mesh;
-    let stage = mul(mul(mesh.tp, mesh.cp), mesh.dp);
-    let experts = mul(mesh.ep, mesh.etp);
+    let (stage, experts) = (layout.mesh.stage_ranks(), layout.mesh.expert_ranks());
     // Without experts the expert grid is not judged, and nothing is sharded over it.
     if experts == 0 || experts > stage { 1 } else { stage / experts }
 }

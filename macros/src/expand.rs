@@ -33,9 +33,7 @@ fn warning(warning: &Warning) -> TokenStream {
     let Warning { id, text, place, attrs } = warning;
     let (first, last) = ends(place);
     let name = Ident::new(&id.replace('-', "_"), first);
-    let mut parens = proc_macro2::Group::new(Delimiter::Parenthesis, TokenStream::new());
-    parens.set_span(last);
-    let parens = TokenTree::Group(parens);
+    let parens = parens(last);
     quote! {
         #(#attrs)*
         const _: () = {
@@ -89,34 +87,27 @@ fn items(model: &Model, valid: bool) -> TokenStream {
     }
 }
 
-/// The Spec and the Plan of one layout.
+/// The Spec of one layout as written, if it can be read, and its Plan.
 fn layout_constants(model: &Ident, layout: &NamedLayout, valid: bool) -> TokenStream {
-    let (attrs, constant) = (&layout.attrs, &layout.constant);
+    let (attrs, constant, name) = (&layout.attrs, &layout.constant, spec_name(layout));
     let doc = format!("Layout `{}` of [`{model}`].", layout.name);
-    if !valid {
-        let spec = (!layout.part.broken).then(|| layout_spec(layout, &quote!(Self::__ARCHITECTURE)));
-        return quote! {
-            #spec
-            #(#attrs)*
-            #[doc = #doc]
-            pub const #constant: ::moe_model::Plan = ::moe_model::Plan::HUSK;
-        };
-    }
-    let (name, spec) = (spec_name(layout), layout_spec(layout, &quote!(Self::ARCHITECTURE)));
+    let (architecture, plan) = if valid {
+        (quote!(Self::ARCHITECTURE), quote!(::moe_model::Plan::or_husk(Self::#name)))
+    } else {
+        (quote!(Self::__ARCHITECTURE), quote!(::moe_model::Plan::HUSK))
+    };
+    let spec = (!layout.part.broken).then(|| {
+        let spec = spec_of(&architecture, &layout.part.literal);
+        quote! {
+            #[doc(hidden)]
+            pub const #name: ::moe_model::spec::Spec = #spec;
+        }
+    });
     quote! {
         #spec
         #(#attrs)*
         #[doc = #doc]
-        pub const #constant: ::moe_model::Plan = ::moe_model::Plan::or_husk(Self::#name);
-    }
-}
-
-/// The Spec of a layout as written, right or wrong.
-fn layout_spec(layout: &NamedLayout, architecture: &TokenStream) -> TokenStream {
-    let (name, spec) = (spec_name(layout), spec_of(architecture, &layout.part.literal));
-    quote! {
-        #[doc(hidden)]
-        pub const #name: ::moe_model::spec::Spec = #spec;
+        pub const #constant: ::moe_model::Plan = #plan;
     }
 }
 
@@ -263,9 +254,7 @@ fn constant(at: &TokenStream, with: &TokenStream, name: &str, call: &TokenStream
     let (with_first, with_last) = ends(with);
     let name = name.replace('-', "_");
     let (at_name, name) = (Ident::new(&name, first), Ident::new(&name, with_first));
-    let mut parens = proc_macro2::Group::new(Delimiter::Parenthesis, TokenStream::new());
-    parens.set_span(last);
-    let parens = TokenTree::Group(parens);
+    let parens = parens(last);
     let call = respanned(call, with_first, with_last);
     let body = quote_spanned!(with_first=> { #call });
     quote! {
@@ -274,6 +263,13 @@ fn constant(at: &TokenStream, with: &TokenStream, name: &str, call: &TokenStream
             #at_name #parens
         };
     }
+}
+
+/// The parentheses of a call without arguments.
+fn parens(span: Span) -> TokenTree {
+    let mut parens = proc_macro2::Group::new(Delimiter::Parenthesis, TokenStream::new());
+    parens.set_span(span);
+    TokenTree::Group(parens)
 }
 
 /// `const _: () = call;`, where the call is underlined as one place.

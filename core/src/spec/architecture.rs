@@ -4,6 +4,7 @@ use super::schema::{Field, Kind, NUMBER_MAX, Value, field_code, field_decode, fi
 use super::schema::{field_required, field_type, field_value, group, kind};
 use super::values::Switch;
 use crate::key::{Key, KeySet, Numbers};
+use crate::saturating::add;
 
 group! {
     /// The decoder layers: dense ones first, then those with experts (DeepSeek's `first_k_dense_replace`).
@@ -14,6 +15,14 @@ group! {
         moe: number at least 0 = LayersMoe, default 0;
         /// Width of the dense feed-forward network; needed where `layers.dense` is not 0.
         ffn: number at least 0 = LayersFfn, default 0;
+    }
+}
+
+impl Layers {
+    /// Layers of either kind.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        add(self.dense, self.moe)
     }
 }
 

@@ -5,6 +5,7 @@ use super::schema::{field_required, field_type, field_value, group, kind, words}
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
 use crate::key::{Key, KeySet, Numbers};
+use crate::saturating::mul;
 
 words! {
     /// How context-parallel ranks share a sequence. Which of them does not change what a rank holds.
@@ -40,6 +41,20 @@ group! {
         world: number at least 0 = MeshWorld, default 0;
         /// Whether the sequence is split over tensor-parallel ranks between the blocks.
         sequence_parallel: Switch = MeshSequenceParallel, default Switch::Off;
+    }
+}
+
+impl Mesh {
+    /// Ranks that hold one stage.
+    #[must_use]
+    pub const fn stage_ranks(&self) -> u64 {
+        mul(mul(self.tp, self.cp), self.dp)
+    }
+
+    /// Ranks of one expert group.
+    #[must_use]
+    pub const fn expert_ranks(&self) -> u64 {
+        mul(self.ep, self.etp)
     }
 }
 

@@ -114,27 +114,32 @@ pub(super) const fn blame(
 /// Laws that a remedy of this one may leave broken, by their places: those on degrees that other breaches are to be
 /// blamed for. Three ranks for 64 heads and 256 experts are wrong twice; 4 mends the heads only once it is 4 for both.
 const fn pardoned(law: &Law, numbers: &Numbers) -> u64 {
-    let (mut suspects, mut left) = (KeySet::EMPTY, breaches(numbers));
+    let (own, mut suspects, mut left) = (KeySet::of(law.at), KeySet::EMPTY, breaches(numbers));
     while left != 0 {
         let other = &LAWS[left.trailing_zeros() as usize];
         let mut i = 0;
         while i < other.at.len() {
             // One and the same degree is no excuse for itself.
-            if is_degree(other.at[i]) && !is_part(law.at, other.at[i]) {
+            if is_degree(other.at[i]) && !own.has(other.at[i]) {
                 suspects = suspects.with(other.at[i]);
             }
             i += 1;
         }
         left &= left - 1;
     }
-    let (mut pardoned, mut i) = (0, 0);
+    laws_on(suspects)
+}
+
+/// Laws that depend on some of these keys, budgets apart, by their places.
+const fn laws_on(keys: KeySet) -> u64 {
+    let (mut laws, mut i) = (0, 0);
     while i < LAWS.len() - BUDGET_LAWS {
-        if LAWS[i].keys().intersects(suspects) {
-            pardoned |= 1 << i;
+        if LAWS[i].keys().intersects(keys) {
+            laws |= 1 << i;
         }
         i += 1;
     }
-    pardoned
+    laws
 }
 
 /// The first key of a law that was written, else the first; of stages that take more layers than there are, not `pp`.
@@ -154,17 +159,10 @@ const fn likeliest(law: &Law, numbers: &Numbers, written: KeySet) -> Key {
 /// The remedy whose values mend every law that its key is part of, if there are such: where one number breaks two laws,
 /// both then name the same values.
 const fn lasting(law: &Law, numbers: &Numbers, best: Remedy, reach: u64) -> Remedy {
-    let (mut demanded, mut i) = (0, 0);
-    while i < LAWS.len() - BUDGET_LAWS {
-        if LAWS[i].keys().has(best.key) {
-            demanded |= 1 << i;
-        }
-        i += 1;
-    }
     if breaches(numbers).count_ones() < 2 {
         return best;
     }
-    let demand = Demand { pardoned: 0, demanded };
+    let demand = Demand { pardoned: 0, demanded: laws_on(KeySet::EMPTY.with(best.key)) };
     match remedy(law, numbers, best.key, demand, reach) {
         Some(lasting) => lasting,
         None => best,
@@ -237,12 +235,14 @@ const fn search(
 const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, up: bool) -> u64 {
     let next = if up { old.saturating_add(1) } else { old.saturating_sub(1) };
     let bound = match law.rule {
-        Rule::Divides(a, b) if is_part(a.keys(), key) => b.value(numbers),
-        Rule::Equal(a, b) if is_part(a.keys(), key) => b.value(numbers),
-        Rule::AtMost(a, b) if is_part(a.keys(), key) => match (b.value(numbers), cofactor(a.keys(), numbers, key)) {
-            (Some(limit), Some(others)) => Some(limit / others),
-            _ => None,
-        },
+        Rule::Divides(a, b) if KeySet::of(a.keys()).has(key) => b.value(numbers),
+        Rule::Equal(a, b) if KeySet::of(a.keys()).has(key) => b.value(numbers),
+        Rule::AtMost(a, b) if KeySet::of(a.keys()).has(key) => {
+            match (b.value(numbers), cofactor(a.keys(), numbers, key)) {
+                (Some(limit), Some(others)) => Some(limit / others),
+                _ => None,
+            }
+        }
         Rule::SkewIsPossible => Some(law::worst_skew(numbers)),
         Rule::FactorIsPossible => Some(law::worst_factor(numbers)),
         Rule::LayersFallToStages => Some(numbers.of(Key::LayersDense).saturating_add(numbers.of(Key::LayersMoe))),
@@ -253,17 +253,6 @@ const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, up: bool) -> u6
         Some(bound) if up && bound > next && matches!(law.rule, Rule::Equal(..)) => bound,
         _ => next,
     }
-}
-
-const fn is_part(keys: &[Key], key: Key) -> bool {
-    let mut i = 0;
-    while i < keys.len() {
-        if keys[i] as u8 == key as u8 {
-            return true;
-        }
-        i += 1;
-    }
-    false
 }
 
 /// The product of the other keys, if it fits and is not 0.

@@ -1,13 +1,12 @@
 //! How a breach is worded: the numbers and the relation that they lack, why it must hold, what to write instead. One text
 //! for the macro, the compiler and the run time.
 
-use super::{Violation, breaches};
-use crate::device::Device;
+use super::{Violation, is_valid};
 use crate::inventory::{Inventory, Phase};
 use crate::key::Key;
 use crate::law::{self, Quantity, Rule};
 use crate::plan::Plan;
-use crate::saturating::{add, zero_or};
+use crate::saturating::zero_or;
 use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, Zero, ZeroStage};
 use crate::stages::{self, Misfit};
 use crate::text::Text;
@@ -40,42 +39,30 @@ const fn assigned(text: Text, key: Key, spec: &Spec) -> Text {
 }
 
 /// A quantity and its value: `` `mesh.ep` x `mesh.etp` = 8 ``.
-const fn quantity(mut text: Text, quantity: Quantity, spec: &Spec) -> Text {
-    let between = match quantity {
+const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
+    let text = match quantity {
         Quantity::Of(key) => return assigned(text, key, spec),
         Quantity::Just(n) => return text.int(n),
         Quantity::Reachable => return reachable(text, spec),
-        Quantity::RingPieces => {
-            let text = if spec.layout.mesh.sequence_parallel.is_on() {
-                text.str("`mesh.cp` x lcm(2, `mesh.tp`)")
-            } else {
-                text.str("2 x `mesh.cp`")
-            };
-            return match quantity.value(&spec.numbers()) {
-                Some(pieces) => text.str(" = ").int(pieces),
-                None => text,
-            };
-        }
-        Quantity::ExpertReplicas => {
-            let text = text.str("the number of replicas of each routed expert");
-            return match quantity.value(&spec.numbers()) {
-                Some(replicas) => text.str(" = ").int(replicas),
-                None => text,
-            };
-        }
-        Quantity::Product(_) => "` x `",
-        Quantity::Sum(_) => "` + `",
+        Quantity::RingPieces if spec.layout.mesh.sequence_parallel.is_on() => text.str("`mesh.cp` x lcm(2, `mesh.tp`)"),
+        Quantity::RingPieces => text.str("2 x `mesh.cp`"),
+        Quantity::ExpertReplicas => text.str("the number of replicas of each routed expert"),
+        Quantity::Product(keys) => joined(text, keys, "` x `"),
+        Quantity::Sum(keys) => joined(text, keys, "` + `"),
     };
-    let keys = quantity.keys();
+    match quantity.value(&spec.numbers()) {
+        Some(value) => text.str(" = ").int(value),
+        None => text.str(", which does not fit in 64 bits,"),
+    }
+}
+
+const fn joined(mut text: Text, keys: &[Key], between: &str) -> Text {
     let mut i = 0;
     while i < keys.len() {
         text = text.str(if i == 0 { "`" } else { between }).str(keys[i].path());
         i += 1;
     }
-    match quantity.value(&spec.numbers()) {
-        Some(value) => text.str("` = ").int(value),
-        None => text.str("`, which does not fit in 64 bits,"),
-    }
+    text.str("`")
 }
 
 /// What a quantity is held against, in the way that the quantity is written.
@@ -208,10 +195,9 @@ impl Violation {
 /// Stages that would hold the layers as they are, where none are declared apart or none of what is mends it.
 const fn stages_help(text: Text, spec: &Spec) -> Text {
     let stages = spec.layout.stages;
-    let layers = spec.architecture.layers;
     if (text.is_empty() || stages.first == 0 && stages.last == 0)
         && !matches!(law::division(&spec.numbers()), Err(Misfit::Weighed(_)))
-        && let Some(last) = stages::proposal(add(layers.dense, layers.moe), spec.layout.mesh.pp)
+        && let Some(last) = stages::proposal(spec.architecture.layers.count(), spec.layout.mesh.pp)
     {
         let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
         return text.str("write `stages: stages { last: ").int(last).str(" }`");
@@ -301,22 +287,16 @@ const fn bytes_of(inventory: &Inventory, i: usize, phase: Phase, in_flight: u64)
 
 /// The largest entry behind another, those alike in the order of the list.
 const fn next_largest(inventory: &Inventory, phase: Phase, in_flight: u64, last: Option<usize>) -> Option<usize> {
-    let (mut largest, mut i): (Option<usize>, usize) = (None, 0);
+    let (limit, from) = match last {
+        Some(last) => (bytes_of(inventory, last, phase, in_flight), last + 1),
+        None => (u64::MAX, 0),
+    };
+    let (mut largest, mut most, mut i) = (None, 0, 0);
     while i < inventory.len() {
-        let is_behind = match last {
-            Some(last) => {
-                bytes_of(inventory, i, phase, in_flight) < bytes_of(inventory, last, phase, in_flight)
-                    || (bytes_of(inventory, i, phase, in_flight) == bytes_of(inventory, last, phase, in_flight)
-                        && i > last)
-            }
-            None => true,
-        };
-        let is_larger = match largest {
-            Some(largest) => bytes_of(inventory, i, phase, in_flight) > bytes_of(inventory, largest, phase, in_flight),
-            None => bytes_of(inventory, i, phase, in_flight) > 0,
-        };
-        if is_behind && is_larger {
-            largest = Some(i);
+        let bytes = bytes_of(inventory, i, phase, in_flight);
+        let is_behind = bytes < limit || (bytes == limit && i >= from);
+        if is_behind && bytes > most {
+            (largest, most) = (Some(i), bytes);
         }
         i += 1;
     }
@@ -325,7 +305,6 @@ const fn next_largest(inventory: &Inventory, phase: Phase, in_flight: u64, last:
 
 /// Changes of one key that would make the worst rank fit: tried, not guessed.
 const fn relief(mut text: Text, spec: &Spec) -> Text {
-    let device = spec.layout.device;
     let mut found = 0;
     let mut i = 0;
     while i < 3 {
@@ -346,18 +325,11 @@ const fn relief(mut text: Text, spec: &Spec) -> Text {
                 (spec.layout.batch.micro > 1, "`micro: 1`")
             }
         };
-        if differs && is_valid_but_for(&trial, device) {
+        if differs && is_valid(&trial) {
             text = text.str(if found == 0 { "it fits with " } else { ", or with " }).str(change);
             found += 1;
         }
         i += 1;
     }
     text
-}
-
-const fn is_valid_but_for(trial: &Spec, device: Device) -> bool {
-    match Plan::unchecked(*trial) {
-        Some(plan) => breaches(&trial.numbers()) == 0 && plan.fits(device),
-        None => false,
-    }
 }
