@@ -4,10 +4,11 @@
 use moe_model::inventory::{Block, Lifetime};
 use moe_model::spec::{
     Accounting, Attention, Batch, Capacity, Checkpoint, Context, Dropless, Dtype, Experts, Factor, Gqa, Kernel, Layers,
-    Mesh, Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, Stages, Switch, Weighed,
-    WorkedExample, Zero, ZeroGroups, ZeroStage,
+    Mesh, Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, StageList, Stages, Switch,
+    Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Phase, Plan, Role, judge, moe_model};
+use std::sync::LazyLock;
 
 /// Legal layouts that a run looks at.
 const LEGAL: usize = 1000;
@@ -58,15 +59,20 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         context: pick(random, Context::ALL),
         ep: pick(random, &[1, 2, 4]),
         etp: pick(random, &[1, 2]),
+        vpp: 0,
         world: 0,
         sequence_parallel: if tp > 1 && random.u8(..4) > 0 { Switch::On } else { Switch::Off },
     };
-    layout.stages = if random.u8(..3) > 0 {
-        Stages { first: random.u64(0..3), last: random.u64(0..3), ..Stages::EVEN }
-    } else {
-        Stages { embedding: pick(random, Weighed::ALL), loss: pick(random, Weighed::ALL), ..Stages::EVEN }
-    };
     layout.schedule = pick(random, Schedule::ALL);
+    layout.mesh.vpp = match layout.schedule {
+        Schedule::Interleaved => random.u64(2..4),
+        _ => 0,
+    };
+    layout.stages = match random.u8(..4) {
+        0 => Stages { embedding: pick(random, Weighed::ALL), loss: pick(random, Weighed::ALL), ..Stages::EVEN },
+        1 => listed(random, layout.schedule, layout.mesh, &mut spec.architecture.layers),
+        _ => Stages { first: random.u64(0..3), last: random.u64(0..3), ..Stages::EVEN },
+    };
     let groups = pick(random, ZeroGroups::ALL);
     let ways = if groups == ZeroGroups::Uniform { random.u64(1..5) } else { 0 };
     layout.zero = Zero { dense: pick(random, ZeroStage::ALL), expert: pick(random, ZeroStage::ALL), groups, ways };
@@ -82,9 +88,10 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         master: pick(random, Dtype::ALL),
         moments: pick(random, Dtype::ALL),
         activations: pick(random, &Dtype::ALL[1..]),
+        ..Precision::DEFAULT
     };
-    layout.batch =
-        Batch { sequence: pick(random, &[4, 8, 12]), micro: random.u64(1..3), count: random.u64(1..9), global: 0 };
+    let count = if random.bool() { random.u64(1..9) } else { layout.mesh.pp * random.u64(1..5) };
+    layout.batch = Batch { sequence: pick(random, &[4, 8, 12]), micro: random.u64(1..3), count, ..Batch::DEFAULT };
     layout.recompute = pick(random, Recompute::ALL);
     layout.routing = if random.bool() {
         Routing::Dropless(Dropless { skew: Factor::thousandths(random.u64(1000..1800)) })
@@ -102,23 +109,49 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     };
 }
 
+/// A list of as many stages as the mesh has, and so many layers.
+fn listed(random: &mut fastrand::Rng, schedule: Schedule, mesh: Mesh, layers: &mut Layers) -> Stages {
+    let chunks = match schedule {
+        Schedule::ZbV | Schedule::DualPipeV => 2,
+        _ => mesh.vpp.max(1),
+    };
+    let stages: Vec<String> = (0..mesh.pp * chunks).map(|_| "t".repeat(random.usize(0..4))).collect();
+    let list = StageList::parse(&format!("E{}L", stages.join("|")));
+    layers.dense = layers.dense.min(list.layers());
+    layers.moe = list.layers() - layers.dense;
+    Stages { list, ..Stages::EVEN }
+}
+
 /// Legal random plans, the same in every run.
-fn plans() -> impl Iterator<Item = Plan> {
+static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
     let mut random = fastrand::Rng::with_seed(20_261_129);
-    std::iter::repeat_with(move || Plan::new(spec(&mut random))).filter_map(Result::ok).take(LEGAL)
+    std::iter::repeat_with(move || Plan::new(spec(&mut random))).filter_map(Result::ok).take(LEGAL).collect()
+});
+
+fn plans() -> impl Iterator<Item = Plan> {
+    PLANS.iter().copied()
+}
+
+#[test]
+fn random_plans_are_of_every_kind() {
+    for schedule in Schedule::ALL {
+        let of_schedule = || plans().filter(|plan| plan.spec().layout.schedule == *schedule);
+        assert!(of_schedule().count() > 20, "{schedule:?}: {}", of_schedule().count());
+    }
+    assert!(plans().filter(|plan| !plan.spec().layout.stages.list.is_none()).count() > 100);
 }
 
 /// One rank's bytes of a role in a phase, added up from its list alone.
-fn listed(plan: &Plan, stage: u64, role: Role, phase: Phase) -> Bytes {
+fn added_up(plan: &Plan, stage: u64, role: Role, phase: Phase) -> Bytes {
     let inventory = plan.inventory(stage);
     let of_role = || inventory.into_iter().filter(|entry| entry.role == role);
     let block = |of: Block| -> Bytes {
         let runs = move |lifetime| lifetime == Lifetime::InForward(of) || lifetime == Lifetime::InBackward(of);
-        of_role().filter(|entry| runs(entry.lifetime)).map(|entry| entry.bytes_at(phase, 1)).sum()
+        of_role().filter(|entry| runs(entry.lifetime)).map(|entry| entry.bytes_at(phase)).sum()
     };
     let takes_turns = |lifetime| matches!(lifetime, Lifetime::InForward(_) | Lifetime::InBackward(_));
     let others = of_role().filter(|entry| !takes_turns(entry.lifetime));
-    let sum: Bytes = others.map(|entry| entry.bytes_at(phase, plan.in_flight(stage))).sum();
+    let sum: Bytes = others.map(|entry| entry.bytes_at(phase)).sum();
     sum + Block::ALL.iter().map(|of| block(*of)).max().expect("there are blocks")
 }
 
@@ -130,7 +163,7 @@ fn sums_of_parts_are_those_of_the_list() {
             for phase in Phase::ALL {
                 let mut sum = Bytes::ZERO;
                 for role in Role::ALL {
-                    let listed = listed(&plan, stage, *role, *phase);
+                    let listed = added_up(&plan, stage, *role, *phase);
                     assert_eq!(budget.role_in(*role, *phase), listed, "{role:?} in {phase:?} of {:#?}", plan.spec());
                     sum = sum + listed;
                 }
@@ -168,7 +201,10 @@ fn parts_make_the_whole() {
         // Padding is the plan's, not the model's.
         let architecture = plan.spec().architecture;
         let padding = 2 * (plan.padded_vocab() - architecture.vocab) * architecture.hidden;
-        assert_eq!(parameters, architecture.parameters().total() + padding, "{:#?}", plan.spec());
+        let whole = architecture.parameters().total() + padding;
+        // DualPipe holds every stage twice, once for each direction.
+        let copies = if plan.spec().layout.schedule == Schedule::DualPipe { 2 } else { 1 };
+        assert_eq!(parameters, copies * whole, "{:#?}", plan.spec());
     }
 }
 
@@ -227,39 +263,6 @@ fn shared_experts_are_the_same_at_either_checkpoint() {
     }
 }
 
-/// Under GPipe and 1F1B each stage's forwards and backwards, run one by one.
-#[test]
-fn micro_batches_in_flight_are_those_of_the_schedule() {
-    for pp in 1..=16 {
-        for count in 1..=64 {
-            let mut spec = *Plan::HUSK.spec();
-            spec.architecture.layers.dense = pp;
-            spec.layout.mesh.pp = pp;
-            spec.layout.batch.count = count;
-            for schedule in Schedule::ALL {
-                spec.layout.schedule = *schedule;
-                let plan = Plan::new(spec).expect("one layer a stage is legal");
-                for stage in 0..pp {
-                    // Warm-up forwards, then one forward and one backward in turn.
-                    let warm_up = match schedule {
-                        Schedule::Gpipe => count,
-                        Schedule::OneFOneB => (pp - stage - 1).min(count),
-                    };
-                    let (mut forwards, mut backwards, mut most) = (warm_up, 0, warm_up);
-                    while backwards < count {
-                        if forwards < count {
-                            forwards += 1;
-                            most = most.max(forwards - backwards);
-                        }
-                        backwards += 1;
-                    }
-                    assert_eq!(plan.in_flight(stage), most, "{schedule:?} pp {pp} count {count} stage {stage}");
-                }
-            }
-        }
-    }
-}
-
 /// Numbers up to the largest that a key may hold give errors or plans, never a wrapped figure.
 #[test]
 fn large_numbers_neither_wrap_nor_panic() {
@@ -287,7 +290,7 @@ fn large_numbers_neither_wrap_nor_panic() {
 #[test]
 fn a_budget_beyond_64_bits_is_refused() {
     let mut spec = *Plan::HUSK.spec();
-    spec.layout.batch = Batch { sequence: 1 << 31, micro: 1 << 31, count: 1 << 31, global: 0 };
+    spec.layout.batch = Batch { sequence: 1 << 31, micro: 1 << 31, count: 1 << 31, global: 0, group: 0 };
     let violations = judge(&spec);
     assert_eq!(violations.iter().map(moe_model::Violation::id).collect::<Vec<_>>(), ["fits-64-bits"]);
 }

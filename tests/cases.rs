@@ -50,7 +50,7 @@ fn moe(layers: u64, heads: u64, kv_heads: u64, routed: u64) -> Spec {
     spec.architecture.layers = Layers { dense: 0, moe: layers, ffn: 0 };
     spec.architecture.attention = Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128 });
     spec.architecture.experts = Experts { routed, active: 2, ffn: 27_720, ..Experts::DEFAULT };
-    spec.layout.batch = Batch { sequence: 27_720, micro: 1, count: 64, global: 0 };
+    spec.layout.batch = Batch { sequence: 27_720, count: 64, ..Batch::DEFAULT };
     spec
 }
 
@@ -129,7 +129,7 @@ fn key_value_heads_are_replicated() {
 fn forty_six_layers_over_four_stages() {
     let mut spec = moe(46, 96, 8, 128);
     spec.layout.mesh = mesh(2, 8, 4, 16);
-    spec.layout.batch = Batch { sequence: 4096, micro: 2, count: 4, global: 16 };
+    spec.layout.batch = Batch { sequence: 4096, micro: 2, count: 4, global: 16, group: 0 };
     spec.architecture.vocab = 151_552;
     spec.architecture.experts.ffn = 1408;
     assert_eq!(broken(&spec), [("layers-stages", "mesh.pp")]);
@@ -235,7 +235,7 @@ fn pieces_of_a_ring() {
 fn ends_count_as_layers() {
     let mut spec = moe(94, 64, 4, 128);
     spec.layout.mesh = mesh(8, 1, 32, 8);
-    spec.layout.batch = Batch { sequence: 4096, micro: 4, count: 128, global: 4096 };
+    spec.layout.batch = Batch { sequence: 4096, micro: 4, count: 128, global: 4096, group: 0 };
     assert_eq!(broken(&spec), [("layers-stages", "mesh.pp")]);
     let as_layer = Weighed::AsLayer;
     spec.layout.stages = Stages { embedding: as_layer, loss: as_layer, ..Stages::EVEN };

@@ -171,7 +171,7 @@ fn constants(rows: &mut Rows) {
     rows.put("t5.world", paper.world());
     rows.put("t5.check", paper.stage_ranks());
     rows.put("t9.SP", paper.sequence_ranks());
-    let Precision { weights, gradients, master, moments, activations } = paper.spec().layout.precision;
+    let Precision { weights, gradients, master, moments, activations, .. } = paper.spec().layout.precision;
     rows.put("t7.weights_BF16", weights.bytes());
     rows.put("t7.activations_BF16", activations.bytes());
     rows.put("t7.gradients_FP32", gradients.bytes());
@@ -520,7 +520,7 @@ fn every_stage_of_the_file() {
     for (index, stage) in (0..).zip(stages) {
         let expect = |key: &str| stage[key].as_u64().unwrap_or_else(|| panic!("stage {index} has {key}"));
         let budget = none.budget(index);
-        let layers: Vec<u64> = (none.stage(index).first_layer..=none.stage(index).last_layer()).collect();
+        let layers: Vec<u64> = none.chunk(index, 0).range().collect();
         assert_eq!(stage["layers"], serde_json::json!(layers));
         assert_eq!(budget.parameters().non_moe, expect("params_nonmoe"));
         assert_eq!(budget.parameters().moe, expect("params_moe"));
@@ -693,5 +693,8 @@ fn the_tensors_behind_table_10() {
     has("shared input", "b, s, h", 2);
     has("shared gate, up, activation, product", "b, s, N_s h_E", 2);
     assert_eq!(DeepSeekV3::PAPER.spec().layout.schedule, Schedule::OneFOneB);
-    assert_eq!(DeepSeekV3::PAPER.spec().layout.batch, Batch { sequence: 4096, micro: 1, count: 32, global: 0 });
+    assert_eq!(
+        DeepSeekV3::PAPER.spec().layout.batch,
+        Batch { sequence: 4096, micro: 1, count: 32, global: 0, group: 0 }
+    );
 }

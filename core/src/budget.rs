@@ -5,6 +5,7 @@ use crate::inventory::{Phase, Role};
 use crate::parameters::Parameters;
 use crate::plan::Plan;
 use crate::saturating::cut;
+use crate::stages::Order;
 use crate::tally::{Tally, Units};
 
 const PHASES: usize = Phase::ALL.len();
@@ -19,7 +20,7 @@ pub struct Budget {
 
 impl Budget {
     pub(crate) const fn of(plan: &Plan, units: &Units, stage: u64) -> Self {
-        Self { stage, in_flight: plan.in_flight(stage), tally: units.stage(plan, plan.stage(stage)) }
+        Self { stage, in_flight: plan.in_flight(stage), tally: units.stage(plan, stage) }
     }
 
     /// The stage.
@@ -28,7 +29,7 @@ impl Budget {
         self.stage
     }
 
-    /// Micro-batches whose activations are held at once, at most.
+    /// Micro-batches whose activations are held at once, at most, each chunk's counted by itself.
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
         self.in_flight
@@ -46,7 +47,7 @@ impl Budget {
         let standing = self.tally.always[role as usize];
         let runs = matches!(phase, Phase::Forward | Phase::Backward);
         let more = match role {
-            Role::Activation if runs => self.tally.stored(self.in_flight),
+            Role::Activation if runs => self.tally.stored,
             Role::Communication if runs => self.tally.buffers,
             Role::Transient => self.tally.transients(phase),
             _ => 0,
@@ -98,7 +99,7 @@ impl Budget {
     /// Activations of all micro-batches in flight.
     #[must_use]
     pub const fn stored_activations(&self) -> Bytes {
-        Bytes::new(cut(self.tally.stored(self.in_flight)))
+        Bytes::new(cut(self.tally.stored))
     }
 
     /// The largest block that backward computes again; nothing without recomputation.
@@ -110,7 +111,7 @@ impl Budget {
     /// Bytes at the peak of a phase.
     #[must_use]
     pub const fn phase(&self, phase: Phase) -> Bytes {
-        Bytes::new(cut(self.tally.phase(phase, self.tally.standing(), self.in_flight)))
+        Bytes::new(cut(self.tally.phase(phase, self.tally.standing())))
     }
 
     /// The worst phase, the first of those alike.
@@ -119,7 +120,7 @@ impl Budget {
         let standing = self.tally.standing();
         let (mut worst, mut total, mut i) = (Phase::BetweenSteps, standing, 1);
         while i < PHASES {
-            let sum = self.tally.phase(Phase::ALL[i], standing, self.in_flight);
+            let sum = self.tally.phase(Phase::ALL[i], standing);
             if sum > total {
                 (worst, total) = (Phase::ALL[i], sum);
             }
@@ -154,32 +155,70 @@ impl core::fmt::Display for Peak {
     }
 }
 
-/// The worst rank of a plan in its worst phase.
-///
-/// A stage that holds the same layers as the one before has no more micro-batches in flight, under any schedule
-/// here, so it is no worse and is not looked at: a pipeline costs as many sums as it has kinds of stages, which
-/// change only behind the first stage, where layers with experts begin, and at the last.
+/// The worst rank of a plan in its worst phase, the first of those alike.
 pub(crate) const fn peak(plan: &Plan) -> Peak {
     let units = Units::of(plan);
-    let turn = plan.first_moe_stage();
-    let last = plan.stages() - 1;
-    let candidates = [1, turn, turn + 1, last];
-    let mut before = plan.stage(0);
     let mut peak = Budget::of(plan, &units, 0).peak();
+    let mut before = 0;
+    let (candidates, count) = candidates(plan);
     let mut i = 0;
-    while i < candidates.len() {
-        let index = candidates[i];
-        if index > before.index && index <= last {
-            let stage = plan.stage(index);
-            if !stage.holds_as(before) {
+    while i < count {
+        // Listed stages are looked at one by one.
+        let index = if plan.is_listed() { i as u64 } else { candidates[i] };
+        if index > before && index < plan.stages() {
+            if !is_no_worse(plan, index, before) {
                 let worst = Budget::of(plan, &units, index).peak();
                 if worst.total.bytes() > peak.total.bytes() {
                     peak = worst;
                 }
             }
-            before = stage;
+            before = index;
         }
         i += 1;
     }
     peak
+}
+
+/// Whether a rank holds no more than one before it: the same layers, of no more micro-batches. So it is where stages follow
+/// one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other.
+const fn is_no_worse(plan: &Plan, index: u64, before: u64) -> bool {
+    matches!(plan.shape().order, Order::Loop) && plan.hold_alike(index, before)
+}
+
+const CANDIDATES: usize = 14;
+
+/// The ranks that may be the worst beside the first, in order, and how many of them are to be looked at.
+///
+/// What a rank holds changes only behind the first stage, where layers with experts begin, and at the last; a pipeline
+/// costs as many sums as it has kinds of stages. Within one kind the micro-batches in flight change by the same number
+/// from rank to rank (`schedule.rs`), folded ones but for ranks where the micro-batches of a step are all in flight.
+const fn candidates(plan: &Plan) -> ([u64; CANDIDATES], usize) {
+    let (ranks, turn, count) = (plan.stages(), plan.turn(), plan.spec().layout.batch.count);
+    let (last, before) = (ranks - 1, turn.saturating_sub(1));
+    let all = match plan.shape().order {
+        _ if plan.is_listed() => return ([0; CANDIDATES], ranks as usize),
+        Order::Loop => return ([1, turn, turn + 1, last, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 4),
+        // Ranks behind the middle mirror those before it.
+        Order::Mirror => [1, before, turn, turn + 1, ranks / 2 - 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        Order::Vee => {
+            let (kink, other) = ((2 * ranks).saturating_sub(count), ranks.saturating_sub(count));
+            let middle = [kink.saturating_sub(1), kink, kink + 1, other.saturating_sub(1), other, other + 1];
+            let [a, b, c, d, e, f] = middle;
+            [1, before, turn, turn + 1, last.saturating_sub(1), last, a, b, c, d, e, f, count - 1, count]
+        }
+    };
+    (sorted(all), CANDIDATES)
+}
+
+const fn sorted(mut all: [u64; CANDIDATES]) -> [u64; CANDIDATES] {
+    let mut i = 1;
+    while i < CANDIDATES {
+        let mut k = i;
+        while k > 0 && all[k - 1] > all[k] {
+            (all[k - 1], all[k]) = (all[k], all[k - 1]);
+            k -= 1;
+        }
+        i += 1;
+    }
+    all
 }

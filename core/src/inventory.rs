@@ -4,11 +4,11 @@
 use crate::accounting;
 use crate::bytes::Bytes;
 use crate::plan::Plan;
-use crate::saturating::mul;
+use crate::saturating::{add, mul};
 use crate::sizes::Dim;
 use crate::spec::{Dtype, ZeroGroups};
-use crate::stages::Stage;
-use crate::tally::Tally;
+use crate::stages::Chunk;
+use crate::tally::{Tally, Units};
 use crate::weights;
 use core::fmt;
 
@@ -229,6 +229,9 @@ pub struct Entry {
     pub element: Element,
     /// How many there are on the rank: layers, or tensors of the same shape in an operation.
     pub count: u64,
+    /// How many of them are held at once, at most: for what lives from forward to backward, as many times as micro-batches
+    /// are in flight.
+    pub held: u64,
     /// Replicas that share its storage (ZeRO-3); 1 where each holds it whole.
     pub shards: u64,
     /// Whether its state is sharded with the routed experts' rather than with the dense parameters'.
@@ -248,6 +251,7 @@ impl Entry {
         shape: [Dim::ONE; 4],
         element: Element::MASK,
         count: 0,
+        held: 0,
         shards: 1,
         expert_group: false,
         lifetime: Lifetime::Always,
@@ -271,18 +275,23 @@ impl Entry {
     /// Bytes on this rank, over all `count` of them; for one micro-batch where it lives for one.
     #[must_use]
     pub const fn bytes(&self) -> Bytes {
-        let local = self.local_elements();
-        let held = if self.shards == 1 { local } else { local.div_ceil(self.shards) };
-        Bytes::new(mul(mul(self.count, self.element.bytes), held))
+        self.bytes_of(self.count)
     }
 
-    /// Bytes on this rank in a phase, if its block runs.
+    const fn bytes_of(&self, count: u64) -> Bytes {
+        let local = self.local_elements();
+        let held = if self.shards == 1 { local } else { local.div_ceil(self.shards) };
+        Bytes::new(mul(mul(count, self.element.bytes), held))
+    }
+
+    /// Bytes on this rank in a phase, if its block runs; of what lives from forward to backward, for all micro-batches in
+    /// flight.
     #[must_use]
-    pub const fn bytes_at(&self, phase: Phase, in_flight: u64) -> Bytes {
+    pub const fn bytes_at(&self, phase: Phase) -> Bytes {
         let runs = matches!(phase, Phase::Forward | Phase::Backward);
         match self.lifetime {
             Lifetime::Always => self.bytes(),
-            Lifetime::MicroBatch if runs => self.bytes().times(in_flight),
+            Lifetime::MicroBatch if runs => self.bytes_of(self.held),
             Lifetime::ForwardAndBackward if runs => self.bytes(),
             Lifetime::InForward(_) if matches!(phase, Phase::Forward) => self.bytes(),
             Lifetime::InBackward(_) if matches!(phase, Phase::Backward) => self.bytes(),
@@ -318,23 +327,47 @@ impl fmt::Display for Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Counts {
     /// Embedding tables.
-    pub(crate) first: u64,
+    pub(crate) first: Count,
     /// Attention blocks, one a layer.
-    pub(crate) attention: u64,
+    pub(crate) attention: Count,
     /// Dense feed-forward networks.
-    pub(crate) dense: u64,
+    pub(crate) dense: Count,
     /// Routers with experts.
-    pub(crate) moe: u64,
+    pub(crate) moe: Count,
     /// Final norms with heads.
-    pub(crate) last: u64,
+    pub(crate) last: Count,
+}
+
+/// How many of a part a rank holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Count {
+    pub(crate) there: u64,
+    /// Their activations: so many times as micro-batches are in flight in each.
+    pub(crate) in_flight: u64,
+}
+
+impl Count {
+    pub(crate) const NONE: Self = Self { there: 0, in_flight: 0 };
+    pub(crate) const ONE: Self = Self { there: 1, in_flight: 1 };
+
+    const fn plus(self, more: u64, micro_batches: u64) -> Self {
+        Self { there: self.there + more, in_flight: add(self.in_flight, mul(more, micro_batches)) }
+    }
 }
 
 impl Counts {
-    pub(crate) const NONE: Self = Self { first: 0, attention: 0, dense: 0, moe: 0, last: 0 };
+    pub(crate) const NONE: Self =
+        Self { first: Count::NONE, attention: Count::NONE, dense: Count::NONE, moe: Count::NONE, last: Count::NONE };
 
-    pub(crate) const fn of(stage: Stage) -> Self {
-        let (first, last) = (stage.embedding as u64, stage.head as u64);
-        Self { first, attention: stage.layers(), dense: stage.dense, moe: stage.moe, last }
+    /// With a chunk, so many micro-batches of which are in flight.
+    pub(crate) const fn with(self, chunk: Chunk, micro_batches: u64) -> Self {
+        Self {
+            first: self.first.plus(chunk.embedding as u64, micro_batches),
+            attention: self.attention.plus(chunk.layers(), micro_batches),
+            dense: self.dense.plus(chunk.dense, micro_batches),
+            moe: self.moe.plus(chunk.moe, micro_batches),
+            last: self.last.plus(chunk.head as u64, micro_batches),
+        }
     }
 }
 
@@ -387,10 +420,10 @@ impl Inventory {
 
     /// The list of a rank of one stage of a plan.
     #[must_use]
-    pub(crate) const fn of(plan: &Plan, stage: Stage) -> Self {
+    pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
         let mut entries = [Entry::NONE; Self::CAPACITY];
         let mut list = Sink::new(&mut entries);
-        let (sizes, counts) = (plan.sizes(), Counts::of(stage));
+        let (sizes, counts) = (plan.sizes(), Units::of(plan).worst(plan, stage));
         weights::list(&mut list, plan, &sizes, counts);
         weights::list_states(&mut list, plan);
         accounting::list(&mut list, plan, &sizes, counts);

@@ -53,6 +53,7 @@ keys! {
     MeshDp = "mesh.dp",
     MeshTp = "mesh.tp",
     MeshPp = "mesh.pp",
+    MeshVpp = "mesh.vpp",
     MeshCp = "mesh.cp",
     MeshEp = "mesh.ep",
     MeshEtp = "mesh.etp",
@@ -60,6 +61,7 @@ keys! {
     MeshWorld = "mesh.world",
     MeshSequenceParallel = "mesh.sequence_parallel",
     Stages = "stages",
+    StagesList = "stages.list",
     StagesFirst = "stages.first",
     StagesLast = "stages.last",
     StagesEmbedding = "stages.embedding",
@@ -81,11 +83,14 @@ keys! {
     PrecisionMaster = "precision.master",
     PrecisionMoments = "precision.moments",
     PrecisionActivations = "precision.activations",
+    PrecisionBlock = "precision.block",
+    PrecisionBlockAttention = "precision.block_attention",
     Batch = "batch",
     BatchSequence = "batch.sequence",
     BatchMicro = "batch.micro",
     BatchCount = "batch.count",
     BatchGlobal = "batch.global",
+    BatchGroup = "batch.group",
     Recompute = "recompute",
     Routing = "routing",
     RoutingSkew = "routing.skew",
@@ -95,6 +100,7 @@ keys! {
     AccountingDropout = "accounting.dropout",
     AccountingPool = "accounting.pool",
     AccountingCheckpoint = "accounting.checkpoint",
+    Target = "target",
     Device = "device",
     Headroom = "headroom",
 }
@@ -189,10 +195,12 @@ impl KeySet {
 pub struct Numbers {
     pub(crate) values: [u64; Key::ALL.len()],
     pub(crate) present: KeySet,
+    /// Layers and MTP modules of the stage list, whose stages stand for it among the values.
+    pub(crate) listed: [u64; 2],
 }
 
 impl Numbers {
-    pub(crate) const NONE: Self = Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY };
+    pub(crate) const NONE: Self = Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY, listed: [0; 2] };
 
     /// Writes the number of a key.
     pub(crate) const fn put(&mut self, key: Key, number: u64) {

@@ -6,7 +6,7 @@
 //! the user's crate, and the run time.
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "serde"))]
 extern crate alloc;
 
 mod accounting;
@@ -19,6 +19,7 @@ pub mod law;
 pub mod parameters;
 mod plan;
 mod saturating;
+mod schedule;
 pub mod sizes;
 pub mod spec;
 mod stages;
@@ -35,6 +36,6 @@ pub use key::{Key, KeySet, Numbers};
 pub use parameters::Parameters;
 pub use plan::Plan;
 pub use spec::Spec;
-pub use stages::Stage;
+pub use stages::{Chunk, Stage};
 pub use text::Text;
 pub use verdict::{Violation, Violations, judge};

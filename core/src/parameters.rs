@@ -45,7 +45,7 @@ impl Architecture {
     pub const fn parameters(&self) -> Parameters {
         let plan = self.alone();
         let mut list = Sink::new(&mut []);
-        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(plan.stage(0)));
+        weights::list(&mut list, &plan, &plan.sizes(), Counts::NONE.with(plan.chunk(0, 0), 1));
         Parameters::of(&list.tally)
     }
 

@@ -7,9 +7,10 @@ use crate::inventory::Inventory;
 use crate::key::KeySet;
 use crate::law;
 use crate::saturating::{cut, mul};
+use crate::schedule::Run;
 use crate::sizes::Sizes;
-use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Schedule, Spec, ZeroGroups};
-use crate::stages::{self, Division, Stage};
+use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
+use crate::stages::{self, Chunk, Division, Shape, Stage};
 use crate::tally::Units;
 use crate::verdict::{self, Violations};
 use core::ops::Range;
@@ -18,6 +19,8 @@ use core::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     spec: Spec,
+    shape: Shape,
+    /// How layers fall to virtual stages, where they are not listed.
     division: Division,
     /// Replicas that share out the state of dense and of expert parameters.
     replicas: [u64; 2],
@@ -74,17 +77,24 @@ impl Plan {
 
     /// The plan of a Spec, if its layers fall to stages; all other laws are for the caller to judge.
     pub(crate) const fn unchecked(spec: Spec) -> Option<Self> {
-        match stages::divide(spec.architecture.layers.count(), spec.layout.mesh.pp, spec.layout.stages) {
-            Ok(division) => Some(Self { spec, division, replicas: replicas(&spec.layout) }),
+        let shape = shape(&spec.layout);
+        let replicas = replicas(&spec.layout);
+        if !spec.layout.stages.list.is_none() {
+            let division = Division::whole(spec.architecture.layers.count());
+            // Places are looked up in the list.
+            let fits = spec.layout.stages.list.stages() == shape.places();
+            return if fits { Some(Self { spec, shape, division, replicas }) } else { None };
+        }
+        match stages::divide(spec.architecture.layers.count(), shape, spec.layout.stages) {
+            Ok(division) => Some(Self { spec, shape, division, replicas }),
             Err(_) => None,
         }
     }
 
     /// The plan of a whole model on one rank, for counting it.
     pub(crate) const fn alone(spec: Spec) -> Self {
-        let layers = spec.architecture.layers.count();
-        let division = Division { layers, first: 0, last: 0, alike: 1, rest: layers };
-        Self { spec, division, replicas: [1; 2] }
+        let division = Division::whole(spec.architecture.layers.count());
+        Self { spec, shape: Shape::ONE, division, replicas: [1; 2] }
     }
 
     /// What is legal but costs something that one may not know of.
@@ -148,44 +158,118 @@ impl Plan {
         mul(self.spec.architecture.vocab.div_ceil(multiple), multiple)
     }
 
-    /// Stages of the pipeline.
+    /// Ranks of the pipeline, each of which holds a stage, or several chunks of the model.
     #[must_use]
     pub const fn stages(&self) -> u64 {
         self.spec.layout.mesh.pp
     }
 
-    /// What a stage holds.
+    /// Chunks (virtual stages) on each rank of the pipeline.
+    #[must_use]
+    pub const fn chunks(&self) -> u64 {
+        self.shape.chunks
+    }
+
+    /// One chunk of a rank of the pipeline.
+    ///
+    /// # Panics
+    /// If there are not so many ranks or chunks.
+    #[must_use]
+    pub const fn chunk(&self, stage: u64, chunk: u64) -> Chunk {
+        assert!(stage < self.stages(), "the pipeline has fewer stages");
+        assert!(chunk < self.chunks(), "a rank holds fewer chunks");
+        let (place, places) = (self.shape.place(stage, chunk), self.shape.places());
+        let (list, dense) = (&self.spec.layout.stages.list, self.spec.architecture.layers.dense);
+        if list.is_none() {
+            self.division.chunk(place, places, dense)
+        } else {
+            stages::chunk(place, places, list.layers_before(place), list.layers_of(place), dense)
+        }
+    }
+
+    /// What a rank of the pipeline holds, over all its chunks.
     ///
     /// # Panics
     /// If there are not so many stages.
     #[must_use]
     pub const fn stage(&self, index: u64) -> Stage {
-        assert!(index < self.stages(), "the pipeline has fewer stages");
-        self.division.stage(index, self.stages(), self.spec.architecture.layers.dense)
+        let mut stage = Stage::empty(index).with(self.chunk(index, 0));
+        let mut chunk = 1;
+        while chunk < self.chunks() {
+            stage = stage.with(self.chunk(index, chunk));
+            chunk += 1;
+        }
+        stage
     }
 
-    /// The first stage with a layer that has experts, or the number of stages if there is none.
-    pub(crate) const fn first_moe_stage(&self) -> u64 {
+    /// Whether two ranks of the pipeline hold the same kinds of layers in each chunk, as many of each.
+    pub(crate) const fn hold_alike(&self, a: u64, b: u64) -> bool {
+        let mut chunk = 0;
+        while chunk < self.chunks() {
+            if !self.chunk(a, chunk).holds_as(self.chunk(b, chunk)) {
+                return false;
+            }
+            chunk += 1;
+        }
+        true
+    }
+
+    /// The first rank that holds a layer with experts behind any dense ones, or the number of stages if there is none.
+    pub(crate) const fn turn(&self) -> u64 {
         let layers = self.spec.architecture.layers;
-        if layers.moe == 0 { self.stages() } else { self.division.holder(layers.dense, self.stages()) }
+        if layers.moe == 0 { self.stages() } else { self.shape.rank(self.division.holder(layers.dense)) }
     }
 
-    /// Micro-batches whose activations a stage holds at once, at most: all of them under GPipe, and
-    /// min(count, pp - stage) under 1F1B (Megatron-LM, `get_pp_rank_microbatches`).
+    /// The first rank of the pipeline without a decoder layer.
+    pub(crate) const fn rank_without_layers(&self) -> Option<u64> {
+        let stages = &self.spec.layout.stages;
+        let has_ends_alone = self.is_listed() || stages.embedding as u64 + stages.loss as u64 > 0;
+        // Only a list, or an end that counts as a layer, leaves a rank without; an end is the first or the last rank's.
+        let mut stage = 0;
+        while has_ends_alone && stage < self.stages() {
+            if self.stage(stage).layers() == 0 {
+                return Some(stage);
+            }
+            stage = if self.is_listed() || stage > 0 { stage + 1 } else { self.stages() - 1 };
+        }
+        None
+    }
+
+    pub(crate) const fn is_listed(&self) -> bool {
+        !self.spec.layout.stages.list.is_none()
+    }
+
+    pub(crate) const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The schedule over this pipeline.
+    pub(crate) const fn run(&self) -> Run {
+        let layout = &self.spec.layout;
+        let group = if layout.batch.group == 0 { layout.mesh.pp } else { layout.batch.group };
+        Run { schedule: layout.schedule, shape: self.shape, count: layout.batch.count, group }
+    }
+
+    /// Micro-batches whose activations a rank of the pipeline holds at once, at most, each chunk's counted by itself.
+    /// Where a schedule puts off the gradients of weights, until these are done.
     ///
     /// # Panics
     /// If there are not so many stages.
     #[must_use]
     pub const fn in_flight(&self, stage: u64) -> u64 {
         assert!(stage < self.stages(), "the pipeline has fewer stages");
-        let count = self.spec.layout.batch.count;
-        match self.spec.layout.schedule {
-            Schedule::Gpipe => count,
-            Schedule::OneFOneB => {
-                let ahead = self.stages() - stage;
-                if count < ahead { count } else { ahead }
+        let run = self.run();
+        let (mut most, mut moment) = (0, 0);
+        while moment < run.moments() {
+            let (mut held, mut chunk) = (0, 0);
+            while chunk < self.chunks() {
+                held += run.held(stage, chunk, moment);
+                chunk += 1;
             }
+            most = if held > most { held } else { most };
+            moment += 1;
         }
+        most
     }
 
     /// Tokens of one micro-batch that meet the experts of one expert-parallel group.
@@ -263,7 +347,7 @@ impl Plan {
     /// Every kind of tensor on a rank of a stage.
     #[must_use]
     pub const fn inventory(&self, stage: u64) -> Inventory {
-        Inventory::of(self, self.stage(stage))
+        Inventory::of(self, stage)
     }
 
     /// Bytes on a rank of a stage, by phase and role.
@@ -289,6 +373,10 @@ impl Plan {
     pub const fn fits(&self, device: Device) -> bool {
         self.peak_with_headroom().bytes() <= device.usable().bytes()
     }
+}
+
+const fn shape(layout: &Layout) -> Shape {
+    Shape::of(layout.schedule, layout.mesh.pp, layout.mesh.vpp, layout.stages.list.stages())
 }
 
 const fn edp(layout: &Layout) -> u64 {

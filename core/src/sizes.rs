@@ -142,7 +142,7 @@ impl Sizes {
             }
             Attention::Gqa(gqa) => {
                 sizes.heads_whole = Dim::whole("n_h", gqa.heads);
-                sizes.head_dim = Dim::whole("d_h", gqa.head_dim);
+                sizes.head_dim = Dim::whole("d_h", gqa.head_width(a.hidden));
                 // With fewer key/value heads than ranks each rank holds one, replicated over tp / n_kv ranks.
                 let ranks = if gqa.kv_heads < tp { gqa.kv_heads } else { tp };
                 sizes.kv_heads = Dim::whole("n_kv", gqa.kv_heads).split(Over::Tp, ranks);

@@ -2,10 +2,9 @@
 //! a pipeline of any length costs one listing of each kind.
 
 use crate::accounting;
-use crate::inventory::{Counts, Entry, Lifetime, Phase, Role, Sink};
+use crate::inventory::{Count, Counts, Entry, Lifetime, Phase, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
-use crate::stages::Stage;
 use crate::weights;
 
 pub(crate) const ROLES: usize = Role::ALL.len();
@@ -22,8 +21,10 @@ pub(crate) struct Tally {
     pub(crate) grouped: [u128; 2],
     /// What stands from loading to the end, by role.
     pub(crate) always: [u128; ROLES],
-    /// Activations of one micro-batch.
+    /// Activations of one micro-batch, in all chunks.
     pub(crate) micro_batch: u128,
+    /// Activations of all micro-batches in flight, in the worst moment.
+    pub(crate) stored: u128,
     /// Communication buffers that stand throughout forward and backward.
     pub(crate) buffers: u128,
     /// Transients of forward: of one block, or of the largest of those that take turns.
@@ -45,6 +46,7 @@ impl Tally {
         grouped: [0; 2],
         always: [0; ROLES],
         micro_batch: 0,
+        stored: 0,
         buffers: 0,
         forward: 0,
         backward: 0,
@@ -80,11 +82,12 @@ impl Tally {
 
     /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
     /// times those of one; buffers serve all layers, and the parts, a block each, take turns.
-    const fn add_many(&mut self, one: &Self, count: u64) {
-        if count == 0 {
+    const fn add_many(&mut self, one: &Self, count: Count) {
+        if count.there == 0 {
             return;
         }
-        let count = count as u128;
+        self.stored = self.stored.saturating_add(one.micro_batch.saturating_mul(count.in_flight as u128));
+        let count = count.there as u128;
         self.moe += one.moe * count;
         self.non_moe += one.non_moe * count;
         self.grouped[0] += one.grouped[0] * count;
@@ -117,16 +120,11 @@ impl Tally {
         }
     }
 
-    /// Activations of so many micro-batches.
-    pub(crate) const fn stored(&self, in_flight: u64) -> u128 {
-        self.micro_batch.saturating_mul(in_flight as u128)
-    }
-
     /// Everything at the peak of a phase, `standing` of it from the start.
-    pub(crate) const fn phase(&self, phase: Phase, standing: u128, in_flight: u64) -> u128 {
+    pub(crate) const fn phase(&self, phase: Phase, standing: u128) -> u128 {
         let sum = standing + self.transients(phase);
         match phase {
-            Phase::Forward | Phase::Backward => (sum + self.buffers).saturating_add(self.stored(in_flight)),
+            Phase::Forward | Phase::Backward => (sum + self.buffers).saturating_add(self.stored),
             Phase::BetweenSteps | Phase::OptimizerStep => sum,
         }
     }
@@ -145,29 +143,67 @@ pub(crate) struct Units {
 impl Units {
     pub(crate) const fn of(plan: &Plan) -> Self {
         let (layers, sizes) = (plan.spec().architecture.layers, &plan.sizes());
+        let (dense, moe) = (one_if(layers.dense > 0), one_if(layers.moe > 0));
         Self {
-            first: unit(plan, sizes, Counts { first: 1, ..Counts::NONE }),
-            attention: unit(plan, sizes, Counts { attention: 1, ..Counts::NONE }),
-            dense: unit(plan, sizes, Counts { dense: (layers.dense > 0) as u64, ..Counts::NONE }),
-            moe: unit(plan, sizes, Counts { moe: (layers.moe > 0) as u64, ..Counts::NONE }),
-            last: unit(plan, sizes, Counts { last: 1, ..Counts::NONE }),
+            first: unit(plan, sizes, Counts { first: Count::ONE, ..Counts::NONE }),
+            attention: unit(plan, sizes, Counts { attention: Count::ONE, ..Counts::NONE }),
+            dense: unit(plan, sizes, Counts { dense, ..Counts::NONE }),
+            moe: unit(plan, sizes, Counts { moe, ..Counts::NONE }),
+            last: unit(plan, sizes, Counts { last: Count::ONE, ..Counts::NONE }),
         }
     }
 
-    /// The sums of a stage: of its parts, and of the state of all its parameters.
-    pub(crate) const fn stage(&self, plan: &Plan, stage: Stage) -> Tally {
-        let (mut sum, counts) = (Tally::EMPTY, Counts::of(stage));
-        sum.add_many(&self.first, counts.first);
-        sum.add_many(&self.attention, counts.attention);
-        sum.add_many(&self.dense, counts.dense);
-        sum.add_many(&self.moe, counts.moe);
-        sum.add_many(&self.last, counts.last);
+    /// What a rank of the pipeline holds, in the moment when its activations are most.
+    pub(crate) const fn worst(&self, plan: &Plan, stage: u64) -> Counts {
+        let run = plan.run();
+        if plan.chunks() == 1 {
+            return Counts::NONE.with(plan.chunk(stage, 0), run.held(stage, 0, 0));
+        }
+        let (mut worst, mut most, mut moment) = (Counts::NONE, None, 0);
+        while moment < run.moments() {
+            let (mut counts, mut chunk) = (Counts::NONE, 0);
+            while chunk < plan.chunks() {
+                counts = counts.with(plan.chunk(stage, chunk), run.held(stage, chunk, moment));
+                chunk += 1;
+            }
+            let stored = self.stored(&counts);
+            if !matches!(most, Some(most) if most >= stored) {
+                (worst, most) = (counts, Some(stored));
+            }
+            moment += 1;
+        }
+        worst
+    }
+
+    /// Activations of so many parts, of all micro-batches in flight.
+    const fn stored(&self, counts: &Counts) -> u128 {
+        let mut sum = Tally::EMPTY;
+        self.add_parts(&mut sum, counts);
+        sum.stored
+    }
+
+    /// The sums of a rank of the pipeline: of its parts, and of the state of all its parameters.
+    pub(crate) const fn stage(&self, plan: &Plan, stage: u64) -> Tally {
+        let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage));
+        self.add_parts(&mut sum, &counts);
         weights::add_states(&mut sum, plan);
         let mut list = Sink::new(&mut []);
         list.tally = sum;
         accounting::list_update(&mut list, plan);
         list.tally
     }
+
+    const fn add_parts(&self, sum: &mut Tally, counts: &Counts) {
+        sum.add_many(&self.first, counts.first);
+        sum.add_many(&self.attention, counts.attention);
+        sum.add_many(&self.dense, counts.dense);
+        sum.add_many(&self.moe, counts.moe);
+        sum.add_many(&self.last, counts.last);
+    }
+}
+
+const fn one_if(there: bool) -> Count {
+    if there { Count::ONE } else { Count::NONE }
 }
 
 const fn unit(plan: &Plan, sizes: &Sizes, counts: Counts) -> Tally {

@@ -12,25 +12,28 @@ const ONE: Dim = Dim::ONE;
 
 /// The weights of so many parts of a model.
 pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
-    if counts.first > 0 {
-        let table = weight(plan, Module::Embedding, counts.first);
+    if counts.first.there > 0 {
+        let table = weight(plan, Module::Embedding, counts.first.there);
         list.push(&table, "model.embed_tokens.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }
-    if counts.attention > 0 {
-        let (w, norm) =
-            (weight(plan, Module::Attention, counts.attention), weight(plan, Module::Norm, counts.attention));
+    if counts.attention.there > 0 {
+        let (w, norm) = (
+            weight(plan, Module::Attention, counts.attention.there),
+            weight(plan, Module::Norm, counts.attention.there),
+        );
         attention(list, plan, sizes, &w, &norm);
     }
-    if counts.dense > 0 {
-        dense_ffn(list, sizes, &weight(plan, Module::DenseFfn, counts.dense));
+    if counts.dense.there > 0 {
+        dense_ffn(list, sizes, &weight(plan, Module::DenseFfn, counts.dense.there));
     }
-    if counts.moe > 0 {
-        let router = weight(plan, Module::Router, counts.moe);
-        let routed = weight(plan, Module::RoutedExperts, counts.moe);
-        experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe));
+    if counts.moe.there > 0 {
+        let router = weight(plan, Module::Router, counts.moe.there);
+        let routed = weight(plan, Module::RoutedExperts, counts.moe.there);
+        experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe.there));
     }
-    if counts.last > 0 {
-        let (norm, head) = (weight(plan, Module::Norm, counts.last), weight(plan, Module::Head, counts.last));
+    if counts.last.there > 0 {
+        let (norm, head) =
+            (weight(plan, Module::Norm, counts.last.there), weight(plan, Module::Head, counts.last.there));
         list.push(&norm, "model.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
         list.push(&head, "lm_head.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }

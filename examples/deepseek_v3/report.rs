@@ -184,11 +184,13 @@ impl Recomputed {
 impl StageRow {
     fn new(plan: &Plan, index: u64) -> Self {
         let (stage, ranks, budget) = (plan.stage(index), plan.ranks_of_stage(index), plan.budget(index));
+        // One chunk a rank: the paper's schedule does not interleave.
+        let layers = plan.chunk(index, 0).range();
         let Peak { phase, total, .. } = budget.peak();
         Self {
             stage: index,
-            first_layer: stage.first_layer,
-            last_layer: stage.last_layer(),
+            first_layer: layers.start,
+            last_layer: layers.end - 1,
             dense_layers: stage.dense,
             moe_layers: stage.moe,
             first_rank: ranks.start,

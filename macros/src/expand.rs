@@ -144,7 +144,7 @@ fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
 fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut HashSet<String>) -> TokenStream {
     let mut groups: Vec<Group> = Vec::new();
     let mut budgets = TokenStream::new();
-    let mut waiting = 0_u64;
+    let mut waiting = 0_u128;
     for (index, law) in LAWS.iter().enumerate().filter(|(_, law)| waits(law, part, has_layout)) {
         if index + BUDGET_LAWS >= LAWS.len() {
             let place = part.places.at(Key::Device);
@@ -154,11 +154,11 @@ fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut Hash
         if !judged.insert(format!("{} {}", law.id, stand(law.keys(), part))) {
             continue;
         }
-        waiting |= 1 << index;
+        waiting |= 1_u128 << index;
         let (at, with) = blamed(law, part);
         match groups.iter_mut().find(|group| group.at == at && group.with == with) {
-            Some(group) => group.laws |= 1 << index,
-            None => groups.push(Group { at, with, name: law.id, laws: 1 << index }),
+            Some(group) => group.laws |= 1_u128 << index,
+            None => groups.push(Group { at, with, name: law.id, laws: 1_u128 << index }),
         }
     }
     // Each number that only the compiler knows is judged for its range, with the first of its laws or alone.
@@ -175,7 +175,7 @@ fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut Hash
     }
     let enforced = groups.iter().map(|Group { at, with, name, laws }| {
         let key = Literal::u8_unsuffixed(*at as u8);
-        let laws = Literal::u64_unsuffixed(*laws);
+        let laws = Literal::u128_unsuffixed(*laws);
         let call = quote!(e(#key, #laws));
         if at == with {
             return constant_at(&part.places.at(*at), &call);
@@ -190,7 +190,7 @@ fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut Hash
             const S: &__Spec = #spec;
             const B: __LawSet = __LawSet::of(#waiting).broken(S);
             #[track_caller]
-            const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u64) {
+            const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u128) {
                 __enforce(at, laws, B, #written, S)
             }
             #(#enforced)*
@@ -211,7 +211,7 @@ fn stand(keys: KeySet, part: &Part) -> String {
 }
 
 /// The bit that stands for the range of a key, beside those of laws.
-const RANGE: u64 = 1 << 63;
+const RANGE: u128 = 1 << 127;
 
 /// Laws that share two places.
 struct Group {
@@ -219,7 +219,7 @@ struct Group {
     with: Key,
     /// The first of them.
     name: &'static str,
-    laws: u64,
+    laws: u128,
 }
 
 /// Whether the compiler must judge a law.

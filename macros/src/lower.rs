@@ -4,7 +4,7 @@
 use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
 use crate::nearest::nearest;
 use crate::report::Report;
-use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, Word};
+use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, StageList, Word};
 use moe_model_core::{Key, KeySet};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -259,6 +259,11 @@ impl Lowering<'_> {
             (spec::Value::Choice { words, kinds }, Value::Kind { word, body }) => {
                 self.kind(field.key, key, word, body, words, kinds)
             }
+            (spec::Value::Choice { kinds, .. }, Value::Tokens(tokens))
+                if field.key == Key::Stages && is_string(tokens) =>
+            {
+                self.stage_list(kinds, tokens)
+            }
             (spec::Value::Choice { words, kinds }, Value::Tokens(tokens)) => self.word(field.key, tokens, words, kinds),
             (scalar, Value::Kind { word, body }) => self.scalar(field.key, scalar, &quote!(#word #body)),
             (scalar, Value::Tokens(tokens)) => self.scalar(field.key, scalar, tokens),
@@ -342,6 +347,7 @@ impl Lowering<'_> {
         let read = match value {
             spec::Value::Percent => self.percent(key, tokens),
             spec::Value::Decimal => self.decimal(key, tokens),
+            spec::Value::StageList => self.list(key, tokens),
             spec::Value::Number { .. } | spec::Value::Choice { .. } => self.number(key, tokens, tokens),
         };
         if read.is_some() {
@@ -382,6 +388,34 @@ impl Lowering<'_> {
         };
         self.spec.set(key, thousandths);
         Some(quote!(::moe_model::spec::Factor::thousandths(#thousandths)))
+    }
+
+    /// `stages: "Et|(tt|)*30mL"`, short for the group with its list alone.
+    fn stage_list(&mut self, kinds: &'static [Kind], tokens: &TokenStream) -> Option<TokenStream> {
+        let kind = kinds.first()?;
+        self.spec.choose(Key::Stages, 0);
+        self.places.written.insert(Key::Stages, tokens.clone());
+        let list = self.scalar(Key::StagesList, &spec::Value::StageList, tokens)?;
+        Some(struct_literal(kind.ty, &quote!(list: #list,)))
+    }
+
+    /// A layout string in quotes.
+    fn list(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
+        let Ok(Lit::Str(literal)) = syn::parse2(tokens.clone()) else {
+            let message = format!("`{}` is a layout string in quotes, such as \"Et|(tt|)*30mL\"", key.path());
+            self.report.error(tokens, message);
+            return None;
+        };
+        match StageList::read(&literal.value()) {
+            Ok(list) => {
+                self.spec.layout.stages.list = list;
+                Some(quote!(::moe_model::spec::StageList::parse(#literal)))
+            }
+            Err(fault) => {
+                self.report.error(tokens, fault.to_string());
+                None
+            }
+        }
     }
 
     /// `percent(10)`.
@@ -429,6 +463,10 @@ impl Lowering<'_> {
         self.report.error(at, format!("{is}{help}"));
         None
     }
+}
+
+fn is_string(tokens: &TokenStream) -> bool {
+    matches!(syn::parse2(tokens.clone()), Ok(Lit::Str(_)))
 }
 
 /// The group that a key belongs to, if it is one of exactly one.

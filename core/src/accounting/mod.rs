@@ -4,8 +4,9 @@
 mod paper;
 mod worked_example;
 
-use crate::inventory::{Counts, Element, Entry, Lifetime, Module, Role, Sink};
+use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
+use crate::saturating::mul;
 use crate::sizes::{Dim, Sizes};
 use crate::spec::{Accounting, Recompute};
 
@@ -27,15 +28,16 @@ pub(crate) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
 }
 
 /// What tensors share that are saved from a micro-batch's forward to its backward, in each of `count` blocks.
-const fn saved(plan: &Plan, count: u64, source: &'static str) -> Entry {
+const fn saved(plan: &Plan, count: Count, source: &'static str) -> Entry {
     let element = Element::float(plan.spec().layout.precision.activations);
-    Entry { role: Role::Activation, lifetime: Lifetime::MicroBatch, element, count, source, ..Entry::NONE }
+    let (count, held) = (count.there, count.in_flight);
+    Entry { role: Role::Activation, lifetime: Lifetime::MicroBatch, element, count, held, source, ..Entry::NONE }
 }
 
 impl Entry {
     /// So many of one shape in each block.
     const fn times(&self, times: u64) -> Self {
-        Self { count: times * self.count, ..*self }
+        Self { count: times * self.count, held: mul(times, self.held), ..*self }
     }
 
     /// The same in another module.
@@ -50,7 +52,7 @@ impl Entry {
 
     /// Alive in one block at a time.
     const fn transient(&self, lifetime: Lifetime) -> Self {
-        Self { role: Role::Transient, lifetime, count: 1, ..*self }
+        Self { role: Role::Transient, lifetime, count: 1, held: 1, ..*self }
     }
 }
 
@@ -58,11 +60,11 @@ impl Entry {
 /// output, and vocabulary-parallel fp32 logits.
 const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, source: &'static str) {
     let (batch, context) = (sizes.batch, sizes.context);
-    if counts.first > 0 {
+    if counts.first.there > 0 {
         let ids = saved(plan, counts.first, source).of(Module::Embedding).stored_as(Element::INT64);
         list.push(&ids, "token ids", [batch, context, Dim::ONE, Dim::ONE]);
     }
-    if counts.last > 0 {
+    if counts.last.there > 0 {
         let last = saved(plan, counts.last, source).of(Module::Head);
         let own = [batch, sizes.own_tokens, sizes.hidden, Dim::ONE];
         list.push(&last, "final norm input", own);

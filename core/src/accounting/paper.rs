@@ -33,7 +33,7 @@ pub(super) const fn blocks(
     source: &'static str,
 ) {
     let is_recomputed = is_recomputed(plan);
-    if counts.attention > 0 {
+    if counts.attention.there > 0 {
         let saved = saved(plan, counts.attention, source);
         if is_recomputed {
             let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
@@ -42,7 +42,7 @@ pub(super) const fn blocks(
         let again = saved.transient(Lifetime::InBackward(Block::Attention));
         attention(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
     }
-    if counts.dense > 0 {
+    if counts.dense.there > 0 {
         let saved = saved(plan, counts.dense, source);
         if is_recomputed {
             let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
@@ -51,7 +51,7 @@ pub(super) const fn blocks(
         let again = saved.transient(Lifetime::InBackward(Block::Dense));
         dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
     }
-    if counts.moe > 0 {
+    if counts.moe.there > 0 {
         let saved = saved(plan, counts.moe, source);
         if is_recomputed {
             // Routing weights are kept of the whole sequence, whatever the pool: what is stored, 8bsh + 8bsN_r of four

@@ -3,7 +3,7 @@
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
 use super::{ends, is_recomputed, paper, saved};
-use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Role, Sink};
+use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
 use crate::spec::{Attention, Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
@@ -22,13 +22,14 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         Checkpoint::SubBlock => paper::blocks(list, plan, sizes, counts, BLOCKS, SOURCE),
     }
     ends(list, plan, sizes, counts, SOURCE);
-    if counts.dense > 0 {
+    if counts.dense.there > 0 {
         // Of forward's working set, one layer's at a time.
-        let dense = saved(plan, 1, SOURCE).of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense)).times(3);
+        let dense =
+            saved(plan, Count::ONE, SOURCE).of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense)).times(3);
         list.push(&dense, "dense gate, up, product", [sizes.batch, sizes.context, sizes.dense_ffn, ONE]);
     }
-    if counts.moe > 0 {
-        let routed = saved(plan, 1, SOURCE).of(Module::RoutedExperts);
+    if counts.moe.there > 0 {
+        let routed = saved(plan, Count::ONE, SOURCE).of(Module::RoutedExperts);
         let rows = Dim::whole("R", plan.routed_rows(Pool::Group));
         let working = routed.transient(Lifetime::InForward(Block::Moe));
         list.push(&working, "permuted copies", [rows, sizes.hidden, ONE, ONE]);
@@ -43,16 +44,16 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
 /// One checkpoint a layer: under recomputation its input is kept, and one whole layer computed again.
 const fn layers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
     let is_recomputed = is_recomputed(plan);
-    if is_recomputed && counts.attention > 0 {
+    if is_recomputed && counts.attention.there > 0 {
         let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
         list.push(&saved(plan, counts.attention, SOURCE).of(Module::Attention), "layer input", own);
     }
-    if counts.dense > 0 {
+    if counts.dense.there > 0 {
         let saved = saved(plan, counts.dense, SOURCE);
         let again = saved.transient(Lifetime::InBackward(Block::Dense));
         layer(list, plan, sizes, if is_recomputed { &again } else { &saved }, Module::DenseFfn);
     }
-    if counts.moe > 0 {
+    if counts.moe.there > 0 {
         let saved = saved(plan, counts.moe, SOURCE);
         let again = saved.transient(Lifetime::InBackward(Block::Moe));
         layer(list, plan, sizes, if is_recomputed { &again } else { &saved }, Module::RoutedExperts);

@@ -10,8 +10,8 @@ use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{Context, NUMBER_MAX, Spec, Split, Stages, Switch, Weighed, ZeroGroups};
-use crate::stages::{self, Division, Misfit};
+use crate::spec::{Context, NUMBER_MAX, Schedule, Spec, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups};
+use crate::stages::{self, Division, Misfit, Shape};
 
 /// One rule that a declaration must satisfy.
 #[derive(Debug)]
@@ -44,6 +44,22 @@ pub enum Quantity {
     RingPieces,
     /// Replicas of each routed expert (EDP): the ranks of a stage over those of an expert group.
     ExpertReplicas,
+    /// Virtual stages of the model: ranks of the pipeline times chunks of each.
+    Places,
+    /// Virtual stages of the stage list.
+    ListedStages,
+    /// Decoder layers of the stage list.
+    ListedLayers,
+    /// MTP modules of the stage list.
+    ListedMtp,
+    /// Twice the value of a key.
+    Twice(Key),
+    /// Micro-batches that run through one chunk before the next: `batch.group`, or `mesh.pp`.
+    Group,
+    /// Query heads of a tensor-parallel rank that fill whole blocks of quantised weights, times the ranks.
+    HeadBlocks,
+    /// The same of key/value heads, times the ranks that they are split over.
+    KvHeadBlocks,
     /// A number of the law itself.
     Just(u64),
 }
@@ -67,6 +83,14 @@ pub enum Rule {
     Needs(Key, Quantity, Quantity),
     /// A switch is on.
     IsOn(Key),
+    /// A word is one of these, by their places in the list.
+    OneOf(Key, &'static [u64]),
+    /// A rank holds as many chunks as its schedule runs.
+    ChunksOfSchedule,
+    /// The last group of micro-batches is no shorter than the pipeline.
+    LastGroupFills,
+    /// Every rank of the pipeline holds a decoder layer.
+    RanksHoldLayers,
     /// A number format is not `none`.
     IsKept(Key),
     /// Layers fall to stages without remainder.
@@ -92,8 +116,40 @@ pub enum When {
     Dense,
     /// Where some layers are dense and their network is split over `mesh.tp`.
     DenseSplit,
-    /// Where there are layers.
+    /// Where there are layers, and no list of stages.
     Layers,
+    /// Where stages are listed.
+    Listed,
+    /// Where a rank of the pipeline holds several chunks.
+    Chunked,
+    /// Where chunks are interleaved.
+    Interleaved,
+    /// Where they are not.
+    NotInterleaved,
+    /// Under DualPipe, where every stage is there twice.
+    DualPipe,
+    /// Under DualPipe and its folded kin.
+    DualPipes,
+    /// Where weights are quantised in blocks, those of attention among them.
+    HeadBlocks,
+    /// The same under grouped-query attention.
+    KvHeadBlocks,
+    /// Where dense networks are quantised in blocks and split.
+    DenseBlocks,
+    /// Where experts are quantised in blocks.
+    ExpertBlocks,
+    /// Where shared experts are quantised in blocks and split.
+    SharedBlocks,
+    /// Under grouped-query attention, where the width of a head follows from others.
+    HeadDimFollows,
+    /// For one framework.
+    For(Target),
+    /// For one framework, where there is more than one stage.
+    PipelinedFor(Target),
+    /// For one framework, where some layers have experts.
+    MoeFor(Target),
+    /// For one framework, under grouped-query attention.
+    GqaFor(Target),
     /// Where the embedding or the loss counts as a layer.
     Weighed,
     /// Where some layers have experts.
@@ -138,6 +194,8 @@ pub enum When {
 
 /// The axes that the ranks of a stage lie on.
 const STAGE_RANKS: &[Key] = &[Key::MeshTp, Key::MeshCp, Key::MeshDp];
+/// What the shape of the pipeline follows from.
+const SHAPE: &[Key] = &[Key::MeshPp, Key::MeshVpp, Key::Schedule, Key::StagesList];
 /// The axes that the ranks of an expert group lie on.
 const EXPERT_RANKS: &[Key] = &[Key::MeshEp, Key::MeshEtp];
 
@@ -151,6 +209,28 @@ impl Quantity {
             Self::Reachable => &[Key::ExpertsActiveGroups, Key::ExpertsRouted, Key::ExpertsGroups],
             Self::RingPieces => &[Key::MeshCp, Key::MeshTp, Key::MeshSequenceParallel],
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
+            Self::Places => SHAPE,
+            Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
+            Self::Twice(key) => single(key),
+            Self::Group => &[Key::BatchGroup, Key::MeshPp],
+            Self::HeadBlocks => &[
+                Key::MeshTp,
+                Key::PrecisionBlock,
+                Key::Hidden,
+                Key::AttentionHeads,
+                Key::AttentionHeadDim,
+                Key::AttentionNope,
+                Key::AttentionRope,
+                Key::AttentionValue,
+            ],
+            Self::KvHeadBlocks => &[
+                Key::MeshTp,
+                Key::PrecisionBlock,
+                Key::Hidden,
+                Key::AttentionHeads,
+                Key::AttentionKvHeads,
+                Key::AttentionHeadDim,
+            ],
             Self::Just(_) => &[],
         }
     }
@@ -177,6 +257,11 @@ impl Quantity {
                 }
             }
             Self::ExpertReplicas => expert_replicas(numbers) as u128,
+            Self::Twice(key) => 2 * of[key as usize] as u128,
+            Self::ListedStages => of[Key::StagesList as usize] as u128,
+            Self::ListedLayers => numbers.listed[0] as u128,
+            Self::ListedMtp => numbers.listed[1] as u128,
+            Self::Places | Self::Group | Self::HeadBlocks | Self::KvHeadBlocks => self.rare(numbers),
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);
                 while i < keys.len() && product <= u64::MAX as u128 {
@@ -198,6 +283,60 @@ impl Quantity {
     }
 }
 
+impl Quantity {
+    /// Quantities that few layouts have. Apart, since const evaluation sets up all of a function that it calls.
+    const fn rare(self, numbers: &Numbers) -> u128 {
+        match self {
+            Self::Places => shape(numbers).places() as u128,
+            Self::Group if numbers.of(Key::BatchGroup) > 0 => numbers.of(Key::BatchGroup) as u128,
+            Self::Group => numbers.of(Key::MeshPp) as u128,
+            Self::HeadBlocks => numbers.of(Key::MeshTp) as u128 * heads_in_blocks(numbers) as u128,
+            Self::KvHeadBlocks => {
+                let (tp, kv_heads) = (numbers.of(Key::MeshTp), numbers.of(Key::AttentionKvHeads));
+                let ranks = if tp < kv_heads { tp } else { kv_heads };
+                ranks as u128 * heads_in_blocks(numbers) as u128
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// The shape of the pipeline.
+pub(crate) const fn shape(n: &Numbers) -> Shape {
+    let schedule = Schedule::at(n.of(Key::Schedule));
+    Shape::of(schedule, n.of(Key::MeshPp), n.of(Key::MeshVpp), n.of(Key::StagesList))
+}
+
+/// The fewest heads whose projections are whole blocks of quantised weights.
+pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
+    let block = n.of(Key::PrecisionBlock);
+    let widths = match n.get(Key::AttentionKvHeads) {
+        Some(_) if n.of(Key::AttentionHeadDim) == 0 => {
+            [zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))), 0, 0]
+        }
+        Some(_) => [n.of(Key::AttentionHeadDim), 0, 0],
+        None => {
+            let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
+            [add(nope, n.of(Key::AttentionRope)), add(nope, value), value]
+        }
+    };
+    let (mut heads, mut i) = (1, 0);
+    while i < widths.len() {
+        // So many of this width, and of the others too.
+        let fill = block / gcd(block, widths[i]);
+        heads = fill / gcd(heads, fill) * heads;
+        i += 1;
+    }
+    heads
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    if a == 0 { 1 } else { a }
+}
+
 /// See [`Quantity::ExpertReplicas`]. Apart, since const evaluation sets up all of a function that it calls.
 const fn expert_replicas(numbers: &Numbers) -> u64 {
     match (Quantity::Product(STAGE_RANKS).value(numbers), Quantity::Product(EXPERT_RANKS).value(numbers)) {
@@ -213,6 +352,9 @@ const fn single(key: Key) -> &'static [Key] {
 
 /// The keys that say whether experts are described.
 const EXPERTS: KeySet = KeySet::of(&[Key::LayersMoe, Key::ExpertsRouted, Key::ExpertsActive, Key::ExpertsFfn]);
+
+/// The keys that say whether weights are quantised in blocks.
+const BLOCKS: KeySet = KeySet::of(&[Key::PrecisionBlock, Key::PrecisionBlockAttention]);
 
 const fn is_all_to_all(n: &Numbers) -> bool {
     n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
@@ -236,7 +378,7 @@ impl When {
             Self::Dense => of[Key::LayersDense as usize] > 0,
             Self::DenseSplit => of[Key::LayersDense as usize] > 0 && of[Key::PlacementDenseFfn as usize] == SPLIT,
             Self::Weighed => of[Key::StagesEmbedding as usize] + of[Key::StagesLoss as usize] > 0,
-            Self::Layers => moe || of[Key::LayersDense as usize] > 0,
+            Self::Layers => (moe || of[Key::LayersDense as usize] > 0) && of[Key::StagesList as usize] == 0,
             Self::Moe => moe,
             Self::Experts => moe && has_experts(n),
             Self::Reachable => {
@@ -264,6 +406,31 @@ impl When {
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
+            Self::Listed => of[Key::StagesList as usize] > 0,
+            Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
+            Self::NotInterleaved => of[Key::Schedule as usize] != Schedule::Interleaved as u64,
+            Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64,
+            Self::DualPipes => of[Key::Schedule as usize] >= Schedule::DualPipe as u64,
+            Self::HeadDimFollows => of[Key::AttentionHeadDim as usize] == 0 && n.get(Key::AttentionKvHeads).is_some(),
+            Self::For(target) => of[Key::Target as usize] == target as u64,
+            Self::PipelinedFor(target) => of[Key::Target as usize] == target as u64 && of[Key::MeshPp as usize] > 1,
+            Self::MoeFor(target) => of[Key::Target as usize] == target as u64 && moe,
+            Self::GqaFor(target) => of[Key::Target as usize] == target as u64 && n.get(Key::AttentionKvHeads).is_some(),
+            Self::Chunked => shape(n).chunks > 1,
+            _ => of[Key::PrecisionBlock as usize] > 0 && self.applies_to_blocks(n),
+        }
+    }
+
+    /// Laws of weights that are quantised in blocks, apart from the others since few layouts have them.
+    const fn applies_to_blocks(self, n: &Numbers) -> bool {
+        let attention = n.of(Key::PrecisionBlockAttention) > 0;
+        match self {
+            Self::HeadBlocks => attention,
+            Self::KvHeadBlocks => attention && Self::Gqa.applies(n),
+            Self::DenseBlocks => Self::DenseSplit.applies(n),
+            Self::ExpertBlocks => Self::Experts.applies(n),
+            Self::SharedBlocks => Self::SharedSplit.applies(n),
+            _ => false,
         }
     }
 
@@ -275,7 +442,18 @@ impl When {
             Self::Dense => KeySet::of(&[Key::LayersDense]),
             Self::DenseSplit => KeySet::of(&[Key::LayersDense, Key::PlacementDenseFfn]),
             Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
-            Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe]),
+            Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::StagesList]),
+            Self::Listed => KeySet::of(&[Key::StagesList]),
+            Self::Chunked => KeySet::of(SHAPE),
+            Self::Interleaved | Self::NotInterleaved | Self::DualPipe | Self::DualPipes => KeySet::of(&[Key::Schedule]),
+            Self::HeadDimFollows => KeySet::of(&[Key::AttentionHeadDim]),
+            Self::For(_) | Self::GqaFor(_) => KeySet::of(&[Key::Target]),
+            Self::PipelinedFor(_) => KeySet::of(&[Key::Target, Key::MeshPp]),
+            Self::MoeFor(_) => KeySet::of(&[Key::Target, Key::LayersMoe]),
+            Self::HeadBlocks | Self::KvHeadBlocks => BLOCKS,
+            Self::DenseBlocks => Self::DenseSplit.keys().union(BLOCKS),
+            Self::ExpertBlocks => Self::Experts.keys().union(BLOCKS),
+            Self::SharedBlocks => Self::SharedSplit.keys().union(BLOCKS),
             Self::Moe | Self::NoMoe => KeySet::of(&[Key::LayersMoe]),
             Self::Experts | Self::Reachable | Self::Dropless | Self::Capacity => EXPERTS,
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
@@ -301,11 +479,13 @@ impl Law {
             | Rule::AtMost(a, b)
             | Rule::Equal(a, b) => KeySet::of(a.keys()).union(KeySet::of(b.keys())),
             Rule::Needs(key, a, b) => KeySet::of(a.keys()).union(KeySet::of(b.keys())).with(key),
-            Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => KeySet::EMPTY.with(key),
-            Rule::LayersFallToStages => {
+            Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) | Rule::OneOf(key, _) => KeySet::EMPTY.with(key),
+            Rule::LayersFallToStages | Rule::RanksHoldLayers => {
                 let stages = KeySet::of(&[Key::StagesFirst, Key::StagesLast, Key::StagesEmbedding, Key::StagesLoss]);
-                stages.union(KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::MeshPp]))
+                stages.union(KeySet::of(&[Key::LayersDense, Key::LayersMoe])).union(KeySet::of(SHAPE))
             }
+            Rule::ChunksOfSchedule => KeySet::of(SHAPE),
+            Rule::LastGroupFills => KeySet::of(&[Key::BatchCount, Key::BatchGroup, Key::MeshPp]),
             Rule::SkewIsPossible => {
                 KeySet::of(&[Key::RoutingSkew, Key::ExpertsActive, Key::ExpertsRouted, Key::MeshEp])
             }
@@ -348,7 +528,23 @@ impl Law {
                 _ => true,
             },
             Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => n.of(key) > 0,
+            Rule::OneOf(key, places) => {
+                let (mut found, mut i) = (false, 0);
+                while i < places.len() {
+                    found |= n.of(key) == places[i];
+                    i += 1;
+                }
+                found
+            }
             Rule::LayersFallToStages => division(n).is_ok(),
+            Rule::ChunksOfSchedule => {
+                let (least, most) = Schedule::at(n.of(Key::Schedule)).chunks();
+                let chunks = shape(n).chunks;
+                chunks >= least && chunks <= most
+            }
+            Rule::LastGroupFills => last_group(n) == 0 || last_group(n) >= n.of(Key::MeshPp),
+            // Judged of plans: a list is not among the numbers.
+            Rule::RanksHoldLayers => true,
             Rule::SkewIsPossible => {
                 let skew = n.of(Key::RoutingSkew);
                 skew >= 1000 && skew <= worst_skew(n)
@@ -368,21 +564,31 @@ impl Law {
         match self.rule {
             Rule::Fits64Bits => budget::peak(&plan).total.bytes() < u64::MAX,
             Rule::FitsDevice => plan.fits(spec.layout.device),
+            Rule::RanksHoldLayers => plan.rank_without_layers().is_none(),
             _ => true,
         }
     }
 }
 
-/// How the layers fall to stages.
+/// Micro-batches of the last group, 0 where all groups are whole.
+pub(crate) const fn last_group(n: &Numbers) -> u64 {
+    match Quantity::Group.value(n) {
+        Some(group) if group > 0 => n.of(Key::BatchCount) % group,
+        _ => 0,
+    }
+}
+
+/// How the layers fall to stages, without a list.
 pub(crate) const fn division(n: &Numbers) -> Result<Division, Misfit> {
     let layers = add(n.of(Key::LayersDense), n.of(Key::LayersMoe));
     let stages = Stages {
+        list: StageList::NONE,
         first: n.of(Key::StagesFirst),
         last: n.of(Key::StagesLast),
         embedding: Weighed::at(n.of(Key::StagesEmbedding)),
         loss: Weighed::at(n.of(Key::StagesLoss)),
     };
-    stages::divide(layers, n.of(Key::MeshPp), stages)
+    stages::divide(layers, shape(n), stages)
 }
 
 /// The load of the hottest rank over the balanced one, at worst, in thousandths, rounded down: every token sends

@@ -4,7 +4,8 @@ use super::Quantity::{self, Just, Of, Product, Sum};
 use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
-use crate::spec::{NUMBER_MAX, ZeroStage};
+use crate::spec::{NUMBER_MAX, Schedule, Target, ZeroStage};
+use crate::stages::CHUNKS_MAX;
 
 const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
     Law { id, at, rule, when, why }
@@ -88,6 +89,13 @@ pub const LAWS: &[Law] = &[
         Divides(Of(Key::AttentionKvHeads), Of(Key::AttentionHeads)),
         When::Gqa,
         "each key/value head serves the same number of query heads",
+    ),
+    law(
+        "head-dim",
+        &[Key::AttentionHeads, Key::Hidden],
+        Divides(Of(Key::AttentionHeads), Of(Key::Hidden)),
+        When::HeadDimFollows,
+        "without `attention.head_dim` the heads share out the hidden width",
     ),
     law(
         "world-size",
@@ -175,10 +183,108 @@ pub const LAWS: &[Law] = &[
     ),
     law(
         "layers-stages",
-        &[Key::MeshPp, Key::StagesFirst, Key::StagesLast],
+        &[Key::MeshPp, Key::StagesFirst, Key::StagesLast, Key::MeshVpp],
         Rule::LayersFallToStages,
         When::Layers,
         "stages between the first and the last hold the same number of layers, and none is dropped",
+    ),
+    law(
+        "list-layers",
+        &[Key::StagesList, Key::LayersMoe, Key::LayersDense],
+        Equal(Quantity::ListedLayers, LAYERS),
+        When::Listed,
+        "a stage list holds every decoder layer once",
+    ),
+    law(
+        "list-mtp",
+        &[Key::StagesList, Key::Mtp],
+        Equal(Quantity::ListedMtp, Of(Key::Mtp)),
+        When::Listed,
+        "a stage list holds every MTP module once",
+    ),
+    law(
+        "list-stages",
+        &[Key::StagesList, Key::MeshVpp, Key::MeshPp],
+        Equal(Quantity::ListedStages, Quantity::Places),
+        When::Listed,
+        "every rank of the pipeline holds the same number of listed stages",
+    ),
+    law(
+        "list-alone",
+        &[Key::StagesFirst, Key::StagesLast, Key::StagesEmbedding, Key::StagesLoss],
+        AtMost(Sum(&[Key::StagesFirst, Key::StagesLast, Key::StagesEmbedding, Key::StagesLoss]), Just(0)),
+        When::Listed,
+        "a stage list says all of what the other keys of `stages` would",
+    ),
+    law(
+        "schedule-chunks",
+        &[Key::MeshVpp, Key::Schedule],
+        Rule::ChunksOfSchedule,
+        When::Always,
+        "interleaved schedules run several chunks a rank, folded ones two, the others one",
+    ),
+    law(
+        "chunks-max",
+        &[Key::MeshVpp],
+        AtMost(Of(Key::MeshVpp), Just(CHUNKS_MAX)),
+        When::Chunked,
+        "a rank of the pipeline holds a handful of chunks",
+    ),
+    law(
+        "vpp-needs-pp",
+        &[Key::MeshPp],
+        AtLeast(Of(Key::MeshPp), Just(2)),
+        When::Chunked,
+        "chunks of a rank take turns with those of other ranks of the pipeline",
+    ),
+    law(
+        "group-pipeline",
+        &[Key::BatchGroup, Key::MeshPp],
+        AtLeast(Quantity::Group, Of(Key::MeshPp)),
+        When::Interleaved,
+        "a group of micro-batches fills the pipeline before it comes back for the next chunk",
+    ),
+    law(
+        "group-count",
+        &[Key::BatchCount, Key::BatchGroup],
+        AtMost(Quantity::Group, Of(Key::BatchCount)),
+        When::Interleaved,
+        "a step of interleaved chunks has at least one whole group of micro-batches, `mesh.pp` of them by default",
+    ),
+    law(
+        "group-last",
+        &[Key::BatchCount, Key::BatchGroup],
+        Rule::LastGroupFills,
+        When::Interleaved,
+        "micro-batches of interleaved chunks run in groups, the last of which fills the pipeline too",
+    ),
+    law(
+        "group-unused",
+        &[Key::BatchGroup],
+        AtMost(Of(Key::BatchGroup), Just(0)),
+        When::NotInterleaved,
+        "only `schedule: interleaved` reads `batch.group`",
+    ),
+    law(
+        "dual-pipe-ranks",
+        &[Key::MeshPp],
+        Divides(Just(2), Of(Key::MeshPp)),
+        When::DualPipe,
+        "each rank of DualPipe has one that mirrors it",
+    ),
+    law(
+        "dual-pipe-count",
+        &[Key::BatchCount],
+        Divides(Just(2), Of(Key::BatchCount)),
+        When::DualPipe,
+        "half of the micro-batches enter DualPipe from either end",
+    ),
+    law(
+        "dual-pipe-fill",
+        &[Key::BatchCount, Key::MeshPp],
+        AtLeast(Of(Key::BatchCount), Quantity::Twice(Key::MeshPp)),
+        When::DualPipes,
+        "the steady state of DualPipe needs two micro-batches for each rank of the pipeline",
     ),
     law(
         "stages-weighed",
@@ -265,6 +371,99 @@ pub const LAWS: &[Law] = &[
         "an expert without slots computes nothing, and none can fill more than one for each token that it may meet",
     ),
     law(
+        "block-heads",
+        &[Key::MeshTp, Key::PrecisionBlock, Key::AttentionHeads],
+        Divides(Quantity::HeadBlocks, Of(Key::AttentionHeads)),
+        When::HeadBlocks,
+        "no rank's heads cut a block of quantised weights, unless `precision.block_attention` is off",
+    ),
+    law(
+        "block-kv-heads",
+        &[Key::MeshTp, Key::PrecisionBlock, Key::AttentionKvHeads],
+        Divides(Quantity::KvHeadBlocks, Of(Key::AttentionKvHeads)),
+        When::KvHeadBlocks,
+        "no rank's key/value heads cut a block of quantised weights, unless `precision.block_attention` is off",
+    ),
+    law(
+        "block-dense-ffn",
+        &[Key::MeshTp, Key::PrecisionBlock, Key::LayersFfn],
+        Divides(Product(&[Key::MeshTp, Key::PrecisionBlock]), Of(Key::LayersFfn)),
+        When::DenseBlocks,
+        "no rank's part of the dense feed-forward network cuts a block of quantised weights",
+    ),
+    law(
+        "block-expert-ffn",
+        &[Key::MeshEtp, Key::PrecisionBlock, Key::ExpertsFfn],
+        Divides(Product(&[Key::MeshEtp, Key::PrecisionBlock]), Of(Key::ExpertsFfn)),
+        When::ExpertBlocks,
+        "no rank's part of an expert cuts a block of quantised weights",
+    ),
+    law(
+        "block-shared-ffn",
+        &[Key::MeshTp, Key::PrecisionBlock, Key::ExpertsFfn],
+        Divides(Product(&[Key::MeshTp, Key::PrecisionBlock]), SHARED_WIDTH),
+        When::SharedBlocks,
+        "no rank's part of the shared experts cuts a block of quantised weights",
+    ),
+    law(
+        "megatron-schedules",
+        &[Key::Schedule],
+        Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Interleaved as u64]),
+        When::PipelinedFor(Target::MegatronCore),
+        "megatron-core 0.16 runs 1F1B, plain or interleaved (core/pipeline_parallel/schedules.py)",
+    ),
+    law(
+        "deepspeed-schedules",
+        &[Key::Schedule],
+        Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64]),
+        When::PipelinedFor(Target::Deepspeed),
+        "DeepSpeed 0.18 runs 1F1B (runtime/pipe/schedule.py, TrainSchedule)",
+    ),
+    law(
+        "deepspeed-zero-pipeline",
+        &[Key::ZeroDense],
+        AtMost(Of(Key::ZeroDense), Just(ZeroStage::Optimizer as u64)),
+        When::PipelinedFor(Target::Deepspeed),
+        "DeepSpeed 0.18 refuses sharded gradients and parameters under its pipeline (runtime/pipe/engine.py)",
+    ),
+    law(
+        "deepspeed-one-zero",
+        &[Key::ZeroExpert, Key::ZeroDense],
+        Equal(Of(Key::ZeroExpert), Of(Key::ZeroDense)),
+        When::MoeFor(Target::Deepspeed),
+        "DeepSpeed 0.18 has one ZeRO stage for all parameters (`zero_optimization.stage`)",
+    ),
+    law(
+        "torchtitan-schedules",
+        &[Key::Schedule],
+        Rule::OneOf(
+            Key::Schedule,
+            &[
+                Schedule::Gpipe as u64,
+                Schedule::OneFOneB as u64,
+                Schedule::Interleaved as u64,
+                Schedule::ZbV as u64,
+                Schedule::DualPipeV as u64,
+            ],
+        ),
+        When::PipelinedFor(Target::Torchtitan),
+        "torchtitan 0.3 runs the schedules of torch.distributed.pipelining",
+    ),
+    law(
+        "torchtitan-kv-heads",
+        &[Key::MeshTp, Key::AttentionKvHeads],
+        Divides(Of(Key::MeshTp), Of(Key::AttentionKvHeads)),
+        When::GqaFor(Target::Torchtitan),
+        "torchtitan 0.3 does not replicate key/value heads (pytorch/torchtitan#2574)",
+    ),
+    law(
+        "torchtitan-ep-tp",
+        &[Key::MeshEp, Key::MeshTp],
+        AtLeast(Of(Key::MeshEp), Of(Key::MeshTp)),
+        When::MoeFor(Target::Torchtitan),
+        "torchtitan refuses tensor parallelism alone on routed experts (pytorch/torchtitan#4794)",
+    ),
+    law(
         "weights-kept",
         &[Key::PrecisionWeights],
         Rule::IsKept(Key::PrecisionWeights),
@@ -327,6 +526,13 @@ pub const ADVICE: &[Law] = &[
         AtLeast(Quantity::ExpertReplicas, Just(2)),
         When::ExpertZero,
         "the state of routed experts is sharded over their replicas, and one replica shares with none",
+    ),
+    law(
+        "idle-rank",
+        &[Key::StagesList, Key::MeshPp],
+        Rule::RanksHoldLayers,
+        When::Always,
+        "a rank that holds an end of the model alone waits most of the time",
     ),
     law(
         "pipeline-bubble",

@@ -4,7 +4,7 @@ use super::schema::{Field, Kind, NUMBER_MAX, Value, field_code, field_decode, fi
 use super::schema::{field_required, field_type, field_value, group, kind};
 use super::values::Switch;
 use crate::key::{Key, KeySet, Numbers};
-use crate::saturating::add;
+use crate::saturating::{add, zero_or};
 
 group! {
     /// The decoder layers: dense ones first, then those with experts (DeepSeek's `first_k_dense_replace`).
@@ -51,8 +51,16 @@ group! {
         heads: number at least 1 = AttentionHeads;
         /// Key/value heads, split over tensor-parallel ranks, or replicated where there are fewer of them.
         kv_heads: number at least 1 = AttentionKvHeads;
-        /// Width of a head.
-        head_dim: number at least 1 = AttentionHeadDim;
+        /// Width of a head; 0 takes `hidden` over `heads`.
+        head_dim: number at least 0 = AttentionHeadDim, default 0;
+    }
+}
+
+impl Gqa {
+    /// Width of a head in a model of this hidden width.
+    #[must_use]
+    pub const fn head_width(&self, hidden: u64) -> u64 {
+        if self.head_dim == 0 { zero_or(hidden.checked_div(self.heads)) } else { self.head_dim }
     }
 }
 

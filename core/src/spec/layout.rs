@@ -2,6 +2,7 @@
 
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
 use super::schema::{field_required, field_type, field_value, group, kind, words};
+use super::stage_list::StageList;
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
 use crate::key::{Key, KeySet, Numbers};
@@ -29,6 +30,9 @@ group! {
         tp: number at least 1 = MeshTp, default 1;
         /// Pipeline stages.
         pp: number at least 1 = MeshPp, default 1;
+        /// Virtual pipeline stages, or chunks, of each rank (VPP); 0 follows from the schedule or the stage list, and is
+        /// otherwise 1.
+        vpp: number at least 0 = MeshVpp, default 0;
         /// Context-parallel degree.
         cp: number at least 1 = MeshCp, default 1;
         /// Expert-parallel degree: over how many ranks the routed experts are dealt.
@@ -70,11 +74,15 @@ words! {
 }
 
 group! {
-    /// How many layers each pipeline stage holds.
+    /// How many layers each pipeline stage holds. A string in place of the group is its `list`.
     Stages {
-        /// Layers of the first stage; 0 lets it share evenly with the others.
+        /// Every virtual stage written out, in Megatron-LM's notation: `"Et|(tt|)*30mL"`.
+        list: stage_list = StagesList, default StageList::NONE;
+        /// Layers of the first stage; 0 lets it share evenly with the others. Under schedules that fold the pipeline (V
+        /// shape) the first virtual stage.
         first: number at least 0 = StagesFirst, default 0;
-        /// Layers of the last stage; 0 lets it share evenly with the others.
+        /// Layers of the last stage; 0 lets it share evenly with the others. Under schedules that fold the pipeline the
+        /// last virtual stage.
         last: number at least 0 = StagesLast, default 0;
         /// Whether the embedding counts as a layer of the first stage.
         embedding: Weighed = StagesEmbedding, default Weighed::Apart;
@@ -89,12 +97,24 @@ impl Stages {
 }
 
 words! {
-    /// The order in which a stage runs its micro-batches.
+    /// The order in which a rank of the pipeline runs its micro-batches.
     Schedule {
         /// All forwards, then all backwards: every micro-batch is in flight at once.
         Gpipe = "gpipe",
         /// One forward, one backward (PipeDream-Flush): stage i holds at most pp - i micro-batches.
         OneFOneB = "one_f_one_b",
+        /// One forward, one backward over several chunks a rank (arXiv:2104.04473), `mesh.vpp` of them, in groups of
+        /// `batch.group` micro-batches; as in megatron-core 0.16.
+        Interleaved = "interleaved",
+        /// Zero bubble, handcrafted schedule 1 (arXiv:2401.10241): gradients of weights are put off, at the memory of 1F1B.
+        ZbH1 = "zb_h1",
+        /// Zero bubble in V shape (arXiv:2405.15362): rank i holds virtual stages i and 2 pp - 1 - i.
+        ZbV = "zb_v",
+        /// DualPipe (DeepSeek-V3, arXiv:2412.19437): two directions at once, rank i holds stages i and pp - 1 - i, so that
+        /// every stage is there twice.
+        DualPipe = "dual_pipe",
+        /// DualPipe folded in V shape, every stage once: rank i holds virtual stages i and 2 pp - 1 - i.
+        DualPipeV = "dual_pipe_v",
     }
 }
 
@@ -198,6 +218,11 @@ group! {
         moments: Dtype = PrecisionMoments, default Dtype::Fp32;
         /// Activations saved for backward, masks and fp32 logits apart.
         activations: Dtype = PrecisionActivations, default Dtype::Bf16;
+        /// Side of the blocks that weights are quantised in, which no rank's shard may cut: 128 for fp8 in 128 x 128 blocks
+        /// (DeepSeek-V3) or int4 in groups of 128; 0 for none. Their scales are not counted yet.
+        block: number at least 0 = PrecisionBlock, default 0;
+        /// Whether the projections of attention are quantised in blocks too.
+        block_attention: Switch = PrecisionBlockAttention, default Switch::On;
     }
 }
 
@@ -212,6 +237,9 @@ group! {
         count: number at least 1 = BatchCount, default 1;
         /// Sequences of one step over all replicas; 0 derives it. If given, it must equal the product.
         global: number at least 0 = BatchGlobal, default 0;
+        /// Under `schedule: interleaved`, micro-batches that run through one chunk before the next one
+        /// (Megatron-LM's `microbatch_group_size_per_vp_stage`); 0 takes `mesh.pp` of them.
+        group: number at least 0 = BatchGroup, default 0;
     }
 }
 
@@ -340,6 +368,20 @@ impl Accounting {
     }
 }
 
+words! {
+    /// The framework that will run the layout. It adds that framework's limits, and changes nothing else.
+    Target {
+        /// The step that this crate generates: no limits beyond the mathematics.
+        Reference = "reference",
+        /// Megatron-LM, megatron-core 0.16.
+        MegatronCore = "megatron_core",
+        /// DeepSpeed 0.18.
+        Deepspeed = "deepspeed",
+        /// torchtitan 0.3.
+        Torchtitan = "torchtitan",
+    }
+}
+
 /// How the model is laid out and run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -364,6 +406,8 @@ pub struct Layout {
     pub routing: Routing,
     /// By whose rules activations are counted.
     pub accounting: Accounting,
+    /// Whose limits apply.
+    pub target: Target,
     /// What the worst rank must fit on, if anything.
     pub device: Device,
     /// What to keep free on top of the budget.
@@ -383,6 +427,7 @@ impl Layout {
         recompute: Recompute::None,
         routing: Routing::BALANCED,
         accounting: Accounting::PAPER,
+        target: Target::Reference,
         device: Device::None,
         headroom: percent(0),
     };
@@ -455,6 +500,7 @@ impl Layout {
             },
             required: true,
         },
+        Field { key: Key::Target, value: Value::Choice { words: Target::WORDS, kinds: &[] }, required: false },
         Field { key: Key::Device, value: Value::Choice { words: Device::WORDS, kinds: &[] }, required: false },
         Field { key: Key::Headroom, value: Value::Percent, required: false },
     ];

@@ -7,15 +7,18 @@
 mod architecture;
 mod layout;
 pub(crate) mod schema;
+mod stage_list;
 mod values;
 
 pub use crate::device::Device;
 pub use architecture::{Architecture, Attention, Experts, Gqa, Layers, Mla};
 pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
-    Precision, Recompute, Routing, Schedule, Split, Stages, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
+    Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
+    ZeroStage,
 };
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
+pub use stage_list::{Fault, StageList};
 pub use values::{Dtype, Factor, Percent, Switch, percent};
 
 use crate::key::{Key, Numbers};
@@ -73,6 +76,9 @@ impl Spec {
         a.experts.read(n);
         l.mesh.read(n);
         l.stages.read(n);
+        if !l.stages.list.is_none() {
+            n.listed = [l.stages.list.layers(), l.stages.list.mtp()];
+        }
         n.put(Key::Schedule, l.schedule as u64);
         l.zero.read(n);
         l.placement.read(n);
@@ -87,6 +93,7 @@ impl Spec {
             Accounting::Paper(paper) => paper.read(n),
             Accounting::WorkedExample(example) => example.read(n),
         }
+        n.put(Key::Target, l.target as u64);
         n.put(Key::Device, l.device as u64);
         n.put(Key::Headroom, l.headroom.percent);
         numbers
@@ -163,6 +170,7 @@ impl Spec {
             Key::Mtp => a.mtp = code,
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),
+            Key::Target => l.target = Target::at(code),
             Key::Device => l.device = Device::at(code),
             Key::Headroom => l.headroom = percent(code),
             Key::Zero => l.zero = Zero::both(ZeroStage::at(code)),

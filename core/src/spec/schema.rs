@@ -29,6 +29,8 @@ pub enum Value {
     Decimal,
     /// `percent(n)`.
     Percent,
+    /// A layout string: see [`StageList`](super::StageList).
+    StageList,
     /// A bare word of a closed list, or a kind with a group of keys of its own: `mla { … }`.
     Choice {
         /// The bare words.
@@ -119,6 +121,9 @@ macro_rules! field_type {
     (percent) => {
         Percent
     };
+    (stage_list) => {
+        StageList
+    };
     ($choice:ident) => {
         $choice
     };
@@ -128,6 +133,7 @@ macro_rules! field_value {
     (number $(at least $min:literal)?) => { Value::Number { min: 0 $(+ $min)? } };
     (decimal) => { Value::Decimal };
     (percent) => { Value::Percent };
+    (stage_list) => { Value::StageList };
     ($choice:ident) => { Value::Choice { words: $choice::WORDS, kinds: &[] } };
 }
 
@@ -141,6 +147,10 @@ macro_rules! field_code {
     };
     (percent, $value:expr) => {
         $value.percent
+    };
+    // A list is no number: its stages stand for it.
+    (stage_list, $value:expr) => {
+        $value.stages()
     };
     ($choice:ident, $value:expr) => {
         $value as u64
@@ -156,6 +166,9 @@ macro_rules! field_decode {
     };
     (percent, $code:expr) => {
         percent($code)
+    };
+    (stage_list, $code:expr) => {
+        StageList::empty($code)
     };
     ($choice:ident, $code:expr) => {
         $choice::at($code)

@@ -5,7 +5,7 @@
 //! and stages rather than of the work, of a layout rather than of the architecture, by the least. So `dp: 33` is blamed
 //! on `mesh.dp`, though the law speaks of `mesh.ep`.
 
-use super::{Violation, breaches};
+use super::{Violation, breaches, breaches_among};
 use crate::key::{Key, KeySet, Numbers};
 use crate::law::{self, BUDGET_LAWS, LAWS, Law, Rule};
 use crate::spec::{Field, NUMBER_MAX, Spec, Value};
@@ -113,7 +113,7 @@ pub(super) const fn blame(
 
 /// Laws that a remedy of this one may leave broken, by their places: those on degrees that other breaches are to be
 /// blamed for. Three ranks for 64 heads and 256 experts are wrong twice; 4 mends the heads only once it is 4 for both.
-const fn pardoned(law: &Law, numbers: &Numbers) -> u64 {
+const fn pardoned(law: &Law, numbers: &Numbers) -> u128 {
     let (own, mut suspects, mut left) = (KeySet::of(law.at), KeySet::EMPTY, breaches(numbers));
     while left != 0 {
         let other = &LAWS[left.trailing_zeros() as usize];
@@ -131,8 +131,8 @@ const fn pardoned(law: &Law, numbers: &Numbers) -> u64 {
 }
 
 /// Laws that depend on some of these keys, budgets apart, by their places.
-const fn laws_on(keys: KeySet) -> u64 {
-    let (mut laws, mut i) = (0, 0);
+const fn laws_on(keys: KeySet) -> u128 {
+    let (mut laws, mut i) = (0_u128, 0);
     while i < LAWS.len() - BUDGET_LAWS {
         if LAWS[i].keys().intersects(keys) {
             laws |= 1 << i;
@@ -173,9 +173,9 @@ const fn lasting(law: &Law, numbers: &Numbers, best: Remedy, reach: u64) -> Reme
 #[derive(Clone, Copy)]
 struct Demand {
     /// Laws that it may leave broken, or break.
-    pardoned: u64,
+    pardoned: u128,
     /// Laws that must hold with it.
-    demanded: u64,
+    demanded: u128,
 }
 
 /// The nearest values of a key that mend the law and break no other, below and above.
@@ -207,13 +207,15 @@ const fn search(
     reach: u64,
 ) -> Option<Remedy> {
     let (old, before) = (numbers.of(key), breaches(numbers));
+    // Laws on other keys stay as they are.
+    let laws = laws_on(KeySet::EMPTY.with(key));
     let mut trial = *numbers;
     let mut value = start(law, numbers, key, old, up);
     let mut steps = 0;
     while steps < reach && value >= range.0 && value <= range.1 {
         trial.put(key, value);
         if value != old && law.holds(&trial) {
-            let after = breaches(&trial);
+            let after = before & !laws | breaches_among(laws, &trial);
             if after & !before & !pardoned == 0 && after & demanded == 0 {
                 return Some(Remedy::of(key, old, value, (after & !pardoned).count_ones()));
             }

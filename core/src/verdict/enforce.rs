@@ -1,7 +1,7 @@
 //! How the compiler reports numbers that only it knows: all laws that wait for them are judged once, then each is
 //! enforced in a constant of its own, so that all breaches are reported.
 
-use super::Violation;
+use super::{Violation, breaches_among};
 use super::blame::{CONST_REACH, blame};
 use crate::key::{Key, KeySet};
 use crate::law::{self, LAWS};
@@ -10,17 +10,17 @@ use crate::text::Text;
 
 /// Laws of the table, by their places: what the compiler judges of a Spec, once, before it reports one by one.
 #[derive(Clone, Copy, Debug)]
-pub struct LawSet(u64);
+pub struct LawSet(u128);
 
 /// Stands for `number-range`, which is not in the table.
-const OUT_OF_RANGE: u64 = 1 << 63;
+const OUT_OF_RANGE: u128 = 1 << 127;
 
-const _: () = assert!(LAWS.len() < 63, "a LawSet holds 63 laws");
+const _: () = assert!(LAWS.len() < 127, "a LawSet holds 127 laws");
 
 impl LawSet {
     /// The laws whose bits are set.
     #[must_use]
-    pub const fn of(bits: u64) -> Self {
+    pub const fn of(bits: u128) -> Self {
         Self(bits)
     }
 
@@ -30,27 +30,18 @@ impl LawSet {
         if !spec.is_in_range() {
             return Self(OUT_OF_RANGE);
         }
-        let numbers = spec.numbers();
-        let (mut broken, mut left) = (0, self.0);
-        while left != 0 {
-            let law = left.trailing_zeros();
-            if !LAWS[law as usize].holds(&numbers) {
-                broken |= 1 << law;
-            }
-            left &= left - 1;
-        }
-        Self(broken)
+        Self(breaches_among(self.0, &spec.numbers()))
     }
 }
 
 /// Panics with the text of those of some laws that the Spec breaks, or with that of a number out of range: how the
 /// compiler reports numbers that only it knows. The laws share two places in the declaration, the first of them that of
-/// the key at place `at` of [`Key::ALL`]; bit 63 of `laws` stands for that key's range.
+/// the key at place `at` of [`Key::ALL`]; bit 127 of `laws` stands for that key's range.
 ///
 /// # Panics
 /// If one is broken.
 #[track_caller]
-pub const fn enforce(at: usize, laws: u64, broken: LawSet, written: u128, spec: &Spec) {
+pub const fn enforce(at: usize, laws: u128, broken: LawSet, written: u128, spec: &Spec) {
     // A small function in front of a large one: const evaluation sets up all of a function that it calls.
     if broken.0 != 0 {
         report(Key::ALL[at], laws, broken, KeySet::of_bits(written), spec);
@@ -58,7 +49,7 @@ pub const fn enforce(at: usize, laws: u64, broken: LawSet, written: u128, spec: 
 }
 
 #[track_caller]
-const fn report(at: Key, laws: u64, broken: LawSet, written: KeySet, spec: &Spec) {
+const fn report(at: Key, laws: u128, broken: LawSet, written: KeySet, spec: &Spec) {
     let numbers = spec.numbers();
     if broken.0 == OUT_OF_RANGE {
         if laws & OUT_OF_RANGE != 0

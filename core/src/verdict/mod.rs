@@ -8,7 +8,7 @@ mod wording;
 pub use enforce::{LawSet, enforce, enforce_budget};
 
 use crate::key::{Key, KeySet, Numbers};
-use crate::law::{self, ADVICE, BUDGET_LAWS, LAWS, Law};
+use crate::law::{self, ADVICE, BUDGET_LAWS, LAWS, Law, Rule};
 use crate::spec::Spec;
 use blame::{REACH, blame};
 
@@ -49,7 +49,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    const CAPACITY: usize = 64;
+    const CAPACITY: usize = 128;
 
     const fn of(spec: &Spec, severity: &'static str) -> Self {
         Self { list: [None; Self::CAPACITY], len: 0, spec: *spec, severity }
@@ -172,8 +172,12 @@ pub const fn advise(spec: &Spec, unknown: KeySet, written: KeySet) -> Violations
     let numbers = spec.numbers();
     let mut i = 0;
     while i < ADVICE.len() {
-        if !ADVICE[i].keys().intersects(unknown) && !ADVICE[i].holds(&numbers) {
+        let is_known = !ADVICE[i].keys().intersects(unknown);
+        if is_known && !ADVICE[i].holds(&numbers) {
             violations.push(blame(&ADVICE[i], &numbers, unknown, written, REACH));
+        } else if is_known && matches!(ADVICE[i].rule, Rule::RanksHoldLayers) && !ADVICE[i].holds_for_budget(spec) {
+            let at = if spec.layout.stages.list.is_none() { Key::MeshPp } else { Key::StagesList };
+            violations.push(Violation { law: Some(&ADVICE[i]), at, below: None, above: None });
         }
         i += 1;
     }
@@ -194,13 +198,26 @@ pub(crate) const fn is_sound(spec: &Spec) -> bool {
 }
 
 /// Laws that a Spec of these numbers breaks, budgets apart, by their places in the table.
-pub(crate) const fn breaches(numbers: &Numbers) -> u64 {
-    let (mut broken, mut i) = (0, 0);
+pub(crate) const fn breaches(numbers: &Numbers) -> u128 {
+    let (mut broken, mut i) = (0_u128, 0);
     while i + BUDGET_LAWS < LAWS.len() {
         if !LAWS[i].holds(numbers) {
             broken |= 1 << i;
         }
         i += 1;
+    }
+    broken
+}
+
+/// The same of some laws.
+pub(crate) const fn breaches_among(laws: u128, numbers: &Numbers) -> u128 {
+    let (mut broken, mut left) = (0_u128, laws);
+    while left != 0 {
+        let law = left.trailing_zeros();
+        if !LAWS[law as usize].holds(numbers) {
+            broken |= 1 << law;
+        }
+        left &= left - 1;
     }
     broken
 }

@@ -7,8 +7,8 @@ use crate::key::Key;
 use crate::law::{self, Quantity, Rule};
 use crate::plan::Plan;
 use crate::saturating::zero_or;
-use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, Value, Zero, ZeroStage};
-use crate::stages::{self, Misfit};
+use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, Zero, ZeroStage};
+use crate::stages::{self, Misfit, Order};
 use crate::text::Text;
 
 /// A value as a declaration writes it.
@@ -47,12 +47,38 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::RingPieces if spec.layout.mesh.sequence_parallel.is_on() => text.str("`mesh.cp` x lcm(2, `mesh.tp`)"),
         Quantity::RingPieces => text.str("2 x `mesh.cp`"),
         Quantity::ExpertReplicas => text.str("the number of replicas of each routed expert"),
+        Quantity::Twice(key) => text.str("2 x `").str(key.path()).str("`"),
+        Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
+        Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
+        Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
+        Quantity::Places => places(text, spec),
+        Quantity::Group if spec.layout.batch.group == 0 => return assigned(text, Key::MeshPp, spec),
+        Quantity::Group => return assigned(text, Key::BatchGroup, spec),
+        Quantity::HeadBlocks => heads_in_blocks(text.str("`mesh.tp`"), spec),
+        Quantity::KvHeadBlocks => heads_in_blocks(text.str("the ranks that key/value heads are split over"), spec),
         Quantity::Product(keys) => joined(text, keys, "` x `"),
         Quantity::Sum(keys) => joined(text, keys, "` + `"),
     };
     match quantity.value(&spec.numbers()) {
         Some(value) => text.str(" = ").int(value),
         None => text.str(", which does not fit in 64 bits,"),
+    }
+}
+
+const fn places(text: Text, spec: &Spec) -> Text {
+    let shape = law::shape(&spec.numbers());
+    let text = text.str("`mesh.pp`");
+    match shape.order {
+        Order::Mirror => text,
+        _ if spec.layout.mesh.vpp > 0 => text.str(" x `mesh.vpp`"),
+        _ => text.str(" x ").int(shape.chunks).str(" chunks a rank"),
+    }
+}
+
+const fn heads_in_blocks(text: Text, spec: &Spec) -> Text {
+    match law::heads_in_blocks(&spec.numbers()) {
+        1 => text.str(" x the head that fills blocks of ").int(spec.layout.precision.block),
+        heads => text.str(" x the ").int(heads).str(" heads that fill blocks of ").int(spec.layout.precision.block),
     }
 }
 
@@ -122,7 +148,26 @@ impl Violation {
             }
             Rule::IsOn(key) => assigned(text, key, spec).str(" must be on"),
             Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
+            Rule::OneOf(key, _) => assigned(text, key, spec)
+                .str(" is not among what `target` = ")
+                .str(spec.layout.target.word())
+                .str(" runs"),
             Rule::LayersFallToStages => misfit(text, spec),
+            Rule::ChunksOfSchedule => chunks(text, spec),
+            Rule::LastGroupFills => {
+                let text = assigned(text, Key::BatchCount, spec).str(" leaves a last group of ");
+                let last = law::last_group(&spec.numbers());
+                assigned(text.int(last).str(" micro-batches, fewer than "), Key::MeshPp, spec)
+            }
+            Rule::RanksHoldLayers => match Plan::unchecked(*spec) {
+                Some(plan) => text
+                    .str("rank ")
+                    .int(zero_or(plan.rank_without_layers()))
+                    .str(" of `mesh.pp` = ")
+                    .int(plan.stages())
+                    .str(" holds no decoder layer"),
+                None => text,
+            },
             Rule::SkewIsPossible => {
                 let text = assigned(text, Key::RoutingSkew, spec).str(" is not between 1 and ");
                 text.thousandths(law::worst_skew(&spec.numbers()))
@@ -176,6 +221,10 @@ impl Violation {
         };
         match law.rule {
             Rule::LayersFallToStages => stages_help(text, spec),
+            Rule::Equal(Quantity::ListedStages | Quantity::ListedLayers | Quantity::ListedMtp, _) => {
+                list_help(text, spec)
+            }
+            Rule::ChunksOfSchedule => chunks_help(text, spec),
             Rule::Equal(Quantity::Of(key), _) if key as u8 == self.at as u8 && !text.is_empty() => {
                 text.str("; it may be left out")
             }
@@ -195,6 +244,9 @@ impl Violation {
 /// Stages that would hold the layers as they are, where none are declared apart or none of what is mends it.
 const fn stages_help(text: Text, spec: &Spec) -> Text {
     let stages = spec.layout.stages;
+    if law::shape(&spec.numbers()).chunks > 1 {
+        return list_help(text, spec);
+    }
     if (text.is_empty() || stages.first == 0 && stages.last == 0)
         && !matches!(law::division(&spec.numbers()), Err(Misfit::Weighed(_)))
         && let Some(last) = stages::proposal(spec.architecture.layers.count(), spec.layout.mesh.pp)
@@ -205,14 +257,61 @@ const fn stages_help(text: Text, spec: &Spec) -> Text {
     text
 }
 
+/// A list that would hold what there is.
+const fn list_help(text: Text, spec: &Spec) -> Text {
+    let (layers, places) = (spec.architecture.layers.count(), law::shape(&spec.numbers()).places());
+    match StageList::balanced(layers, places, spec.architecture.mtp) {
+        Some(list) => {
+            let text = if text.is_empty() { text } else { text.str("; or ") };
+            text.str("write `stages: \"").text(&list.text()).str("\"`")
+        }
+        None => text,
+    }
+}
+
+/// How many chunks a schedule runs, and how many there are.
+const fn chunks(text: Text, spec: &Spec) -> Text {
+    let chunks = law::shape(&spec.numbers()).chunks;
+    let text = if spec.layout.mesh.vpp > 0 {
+        assigned(text, Key::MeshVpp, spec).str(" under ")
+    } else {
+        text.int(chunks).str(if chunks == 1 { " chunk a rank under " } else { " chunks a rank under " })
+    };
+    let text = assigned(text, Key::Schedule, spec);
+    match spec.layout.schedule.chunks() {
+        (1, _) => text.str(", which runs 1 chunk a rank"),
+        (least, most) if least == most => text.str(", which runs ").int(least).str(" chunks a rank"),
+        (least, _) => text.str(", which runs ").int(least).str(" chunks a rank or more"),
+    }
+}
+
+const fn chunks_help(text: Text, spec: &Spec) -> Text {
+    let chunks = law::shape(&spec.numbers()).chunks;
+    match spec.layout.schedule.chunks() {
+        (least, _) if spec.layout.mesh.vpp == 0 && chunks < least => {
+            Text::new().str("say how many: `mesh: mesh { vpp: 2 }`, or list the stages")
+        }
+        (_, most) if chunks > most => {
+            let text = if text.is_empty() { text } else { text.str("; or ") };
+            text.str("write `schedule: interleaved`")
+        }
+        _ => text,
+    }
+}
+
 /// How layers fail to fall to stages.
 const fn misfit(text: Text, spec: &Spec) -> Text {
-    let (layers, pp) = (Quantity::Sum(&[Key::LayersDense, Key::LayersMoe]), Key::MeshPp);
+    let layers = Quantity::Sum(&[Key::LayersDense, Key::LayersMoe]);
+    let is_plain = law::shape(&spec.numbers()).chunks == 1;
+    let pipeline = if is_plain { Quantity::Of(Key::MeshPp) } else { Quantity::Places };
     match law::division(&spec.numbers()) {
         Err(Misfit::Rest(division)) if division.first == 0 && division.last == 0 => {
-            quantity(assigned(text, pp, spec).str(" does not divide "), layers, spec)
+            quantity(quantity(text, pipeline, spec).str(" does not divide "), layers, spec)
         }
-        Err(Misfit::Rest(division)) => assigned(text, pp, spec)
+        Err(Misfit::Chunks(share)) => {
+            assigned(text, Key::MeshVpp, spec).str(" does not divide the ").int(share).str(" layers of a rank")
+        }
+        Err(Misfit::Rest(division)) => quantity(text, pipeline, spec)
             .str(" leaves ")
             .int(division.alike)
             .str(" stages alike for ")
@@ -229,11 +328,14 @@ const fn misfit(text: Text, spec: &Spec) -> Text {
             spec,
         ),
         Err(Misfit::Weighed(all)) => quantity(
-            assigned(text, pp, spec).str(" does not divide ").int(all).str(", the ends that count as layers and "),
+            quantity(text, pipeline, spec)
+                .str(" does not divide ")
+                .int(all)
+                .str(", the ends that count as layers and "),
             layers,
             spec,
         ),
-        _ => assigned(text, pp, spec).str(" has no room for both `stages.first` and `stages.last`"),
+        _ => quantity(text, pipeline, spec).str(" has no room for both `stages.first` and `stages.last`"),
     }
 }
 
@@ -265,35 +367,34 @@ const fn unfit(text: Text, spec: &Spec) -> Text {
     }
     text = text.str("\n= note: the largest are ");
     let inventory = plan.inventory(peak.stage);
-    let in_flight = plan.in_flight(peak.stage);
     let (mut shown, mut last) = (0, None);
     while shown < 5 {
-        let Some(i) = next_largest(&inventory, peak.phase, in_flight, last) else { break };
+        let Some(i) = next_largest(&inventory, peak.phase, last) else { break };
         let entry = inventory.get(i);
         text = text.str(if shown > 0 { ", `" } else { "`" }).str(entry.name);
         if !entry.part.is_empty() {
             text = text.str(" (").str(entry.part).str(")");
         }
-        text = text.str("` ").text(&entry.bytes_at(peak.phase, in_flight).text());
+        text = text.str("` ").text(&entry.bytes_at(peak.phase).text());
         last = Some(i);
         shown += 1;
     }
     text
 }
 
-const fn bytes_of(inventory: &Inventory, i: usize, phase: Phase, in_flight: u64) -> u64 {
-    inventory.get(i).bytes_at(phase, in_flight).bytes()
+const fn bytes_of(inventory: &Inventory, i: usize, phase: Phase) -> u64 {
+    inventory.get(i).bytes_at(phase).bytes()
 }
 
 /// The largest entry behind another, those alike in the order of the list.
-const fn next_largest(inventory: &Inventory, phase: Phase, in_flight: u64, last: Option<usize>) -> Option<usize> {
+const fn next_largest(inventory: &Inventory, phase: Phase, last: Option<usize>) -> Option<usize> {
     let (limit, from) = match last {
-        Some(last) => (bytes_of(inventory, last, phase, in_flight), last + 1),
+        Some(last) => (bytes_of(inventory, last, phase), last + 1),
         None => (u64::MAX, 0),
     };
     let (mut largest, mut most, mut i) = (None, 0, 0);
     while i < inventory.len() {
-        let bytes = bytes_of(inventory, i, phase, in_flight);
+        let bytes = bytes_of(inventory, i, phase);
         let is_behind = bytes < limit || (bytes == limit && i >= from);
         if is_behind && bytes > most {
             (largest, most) = (Some(i), bytes);

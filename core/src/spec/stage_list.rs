@@ -1,0 +1,478 @@
+//! Layout strings: every pipeline stage written out, in Megatron-LM's notation.
+
+// Lengths are compared with their bounds before they are cut.
+#![allow(clippy::cast_possible_truncation)]
+
+use crate::text::Text;
+
+/// The layers of every virtual stage, one by one: `Et|(tt|)*30mL` in Megatron-LM's notation
+/// (`--pipeline-model-parallel-layout`, megatron-core 0.16).
+///
+/// `E` is the embedding, `t` a decoder layer, `m` a multi-token-prediction module, `L` the loss, `|` the boundary of two
+/// stages; `x*3` repeats a letter or boundary, `(tt|)*30` a group. Commas and spaces are for the eye. The embedding comes
+/// first, the loss last, modules between the last decoder layer and the loss.
+///
+/// ```
+/// use moe_model_core::spec::StageList;
+///
+/// const LIST: StageList = StageList::parse("Et|(tt|)*30mL");
+/// assert_eq!((LIST.stages(), LIST.layers(), LIST.mtp()), (32, 61, 1));
+/// assert_eq!(LIST.to_string(), "Et|(tt|)*30mL");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StageList {
+    layers: [u8; StageList::MAX],
+    stages: u16,
+    mtp: u8,
+}
+
+/// Why a layout string cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The place of the character at fault, from 1.
+    pub at: usize,
+    /// What is wrong there.
+    pub why: &'static str,
+}
+
+impl Fault {
+    const fn new<T>(place: usize, why: &'static str) -> Result<T, Self> {
+        Err(Self { at: place + 1, why })
+    }
+
+    /// The fault in one line, with a note on the notation.
+    #[must_use]
+    pub const fn text(&self) -> Text {
+        Text::new()
+            .str("`stages.list` cannot be read at character ")
+            .int(self.at as u64)
+            .str(": ")
+            .str(self.why)
+            .str("\n= note: E embedding, t layer, m MTP module, L loss, | next stage, x*n or (...)*n repetition (stage-list)")
+            .str("\n= help: 61 layers on 32 stages: `Et|(tt|)*30L`")
+    }
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(self.text().as_str())
+    }
+}
+
+impl core::error::Error for Fault {}
+
+/// How deep groups may lie in one another.
+const DEPTH: u64 = 8;
+
+impl StageList {
+    /// The most stages that a list holds.
+    pub const MAX: usize = 256;
+
+    /// No list: stages follow from their number.
+    pub const NONE: Self = Self { layers: [0; Self::MAX], stages: 0, mtp: 0 };
+
+    /// Reads a layout string.
+    ///
+    /// # Errors
+    /// Where it is not in the notation, or an end stands elsewhere than at its end.
+    pub const fn read(text: &str) -> Result<Self, Fault> {
+        let mut reading = Reading { list: Self::NONE, embedding: false, loss: false };
+        reading.list.stages = 1;
+        let text = text.as_bytes();
+        if let Err(fault) = reading.piece(text, 0, text.len(), 0) {
+            return Err(fault);
+        }
+        if !reading.embedding {
+            return Fault::new(0, "the embedding `E` comes first");
+        }
+        if !reading.loss {
+            return Fault::new(text.len(), "the loss `L` comes last");
+        }
+        Ok(reading.list)
+    }
+
+    /// Reads a layout string that is known to be right.
+    ///
+    /// # Panics
+    /// With the fault's text, if it is not.
+    #[must_use]
+    #[track_caller]
+    pub const fn parse(text: &str) -> Self {
+        match Self::read(text) {
+            Ok(list) => list,
+            Err(fault) => panic!("{}", fault.text().as_str()),
+        }
+    }
+
+    /// A list of so many stages without layers: what stands for a list where only its length is known.
+    ///
+    /// # Panics
+    /// If a list does not hold so many.
+    #[must_use]
+    pub(crate) const fn empty(stages: u64) -> Self {
+        assert!(stages <= Self::MAX as u64, "a list holds at most 256 stages");
+        Self { stages: stages as u16, ..Self::NONE }
+    }
+
+    /// A list of so many layers on so many stages, the ends as light as any; `None` where there are too many of either
+    /// for a list, or fewer layers than stages.
+    #[must_use]
+    pub(crate) const fn balanced(layers: u64, stages: u64, mtp: u64) -> Option<Self> {
+        if stages == 0 || stages > Self::MAX as u64 || layers < stages || mtp > u8::MAX as u64 {
+            return None;
+        }
+        let (share, more) = (layers / stages, layers % stages);
+        if share >= u8::MAX as u64 {
+            return None;
+        }
+        let mut list = Self { mtp: mtp as u8, stages: stages as u16, ..Self::NONE };
+        let mut i = 0;
+        while i < stages {
+            // Behind the first stage, which also holds the embedding and the most micro-batches.
+            let heavier = i >= 1 && i <= more;
+            list.layers[i as usize] = (share + heavier as u64) as u8;
+            i += 1;
+        }
+        Some(list)
+    }
+
+    /// Whether there is no list.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.stages == 0
+    }
+
+    /// Virtual stages; 0 where there is no list.
+    #[must_use]
+    pub const fn stages(&self) -> u64 {
+        self.stages as u64
+    }
+
+    /// Decoder layers of all stages.
+    #[must_use]
+    pub const fn layers(&self) -> u64 {
+        self.layers_before(self.stages as u64)
+    }
+
+    /// Multi-token-prediction modules, all on the last stage.
+    #[must_use]
+    pub const fn mtp(&self) -> u64 {
+        self.mtp as u64
+    }
+
+    /// Decoder layers of one stage.
+    ///
+    /// # Panics
+    /// If the list is shorter.
+    #[must_use]
+    pub const fn layers_of(&self, stage: u64) -> u64 {
+        assert!(stage < self.stages as u64, "the list is shorter");
+        self.layers[stage as usize] as u64
+    }
+
+    /// Decoder layers of all stages before one.
+    pub(crate) const fn layers_before(&self, stage: u64) -> u64 {
+        let (mut sum, mut i) = (0, 0);
+        while i < stage {
+            sum += self.layers[i as usize] as u64;
+            i += 1;
+        }
+        sum
+    }
+
+    /// The list in the notation, stages alike in a row as one group.
+    #[must_use]
+    pub const fn text(&self) -> Text {
+        let mut text = Text::new();
+        let (mut i, end) = (0, self.stages as usize);
+        while i < end {
+            let mut next = i + 1;
+            while next + 1 < end && i > 0 && self.layers[next] == self.layers[i] {
+                next += 1;
+            }
+            let (alike, layers) = (next - i, self.layers[i] as usize);
+            text = text.str(if i == 0 {
+                "E"
+            } else if alike > 1 {
+                "("
+            } else {
+                ""
+            });
+            text = repeated(text, "t", layers);
+            if i + 1 == end {
+                text = repeated(text, "m", self.mtp as usize).str("L");
+            } else {
+                text = text.str("|");
+            }
+            if alike > 1 {
+                text = text.str(")*").int(alike as u64);
+            }
+            i = next;
+        }
+        text
+    }
+}
+
+/// A letter so many times.
+const fn repeated(mut text: Text, letter: &str, times: usize) -> Text {
+    if times > 4 {
+        return text.str(letter).str("*").int(times as u64);
+    }
+    let mut i = 0;
+    while i < times {
+        text = text.str(letter);
+        i += 1;
+    }
+    text
+}
+
+impl core::fmt::Display for StageList {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(self.text().as_str())
+    }
+}
+
+impl core::fmt::Debug for StageList {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "StageList({:?})", self.text().as_str())
+    }
+}
+
+/// A list that is being read.
+struct Reading {
+    list: StageList,
+    embedding: bool,
+    loss: bool,
+}
+
+impl Reading {
+    /// Reads the characters of a range. Each turn of a repetition adds to the list, whose room is bounded, so that no
+    /// text takes long.
+    const fn piece(&mut self, text: &[u8], mut at: usize, end: usize, depth: u64) -> Result<(), Fault> {
+        while at < end {
+            let letter = text[at];
+            if matches!(letter, b' ' | b',') {
+                at += 1;
+                continue;
+            }
+            let start = at;
+            if letter == b'(' {
+                at = match closing(text, at, end) {
+                    Ok(closing) => closing,
+                    Err(fault) => return Err(fault),
+                };
+                if depth == DEPTH {
+                    return Fault::new(start, "groups lie too deep in one another");
+                }
+            }
+            at += 1;
+            let close = at;
+            let times = match repetition(text, &mut at, end) {
+                Ok(times) => times,
+                Err(fault) => return Err(fault),
+            };
+            let read = if letter == b'(' {
+                self.group(text, start + 1, close - 1, times, depth + 1)
+            } else {
+                self.letter(letter, start, times)
+            };
+            if let Err(fault) = read {
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    const fn group(&mut self, text: &[u8], start: usize, end: usize, times: u64, depth: u64) -> Result<(), Fault> {
+        let mut i = start;
+        while i < end && matches!(text[i], b' ' | b',' | b'(' | b')') {
+            i += 1;
+        }
+        if i == end {
+            return Fault::new(start, "a group holds a letter or a boundary");
+        }
+        let mut turn = 0;
+        while turn < times {
+            if let Err(fault) = self.piece(text, start, end, depth) {
+                return Err(fault);
+            }
+            turn += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes one letter so many times.
+    const fn letter(&mut self, letter: u8, at: usize, times: u64) -> Result<(), Fault> {
+        let stage = self.list.stages as usize - 1;
+        if self.loss {
+            return Fault::new(at, "nothing stands behind the loss `L`");
+        }
+        if !self.embedding && letter != b'E' {
+            return Fault::new(at, "the embedding `E` comes first");
+        }
+        match letter {
+            b'E' if self.embedding || times > 1 => Fault::new(at, "the embedding `E` stands once"),
+            b'E' => {
+                self.embedding = true;
+                Ok(())
+            }
+            b'L' if times > 1 => Fault::new(at, "the loss `L` stands once"),
+            b'L' => {
+                self.loss = true;
+                Ok(())
+            }
+            b't' if self.list.mtp > 0 => Fault::new(at, "no decoder layer stands behind an MTP module"),
+            b't' => match add_up(self.list.layers[stage], times) {
+                Some(layers) => {
+                    self.list.layers[stage] = layers;
+                    Ok(())
+                }
+                None => Fault::new(at, "a stage holds at most 255 layers"),
+            },
+            b'm' => match add_up(self.list.mtp, times) {
+                Some(mtp) => {
+                    self.list.mtp = mtp;
+                    Ok(())
+                }
+                None => Fault::new(at, "there are at most 255 MTP modules"),
+            },
+            b'|' if self.list.mtp > 0 => Fault::new(at, "MTP modules stand on the last stage, with the loss"),
+            b'|' if times > (StageList::MAX - 1 - stage) as u64 => Fault::new(at, "a list holds at most 256 stages"),
+            b'|' => {
+                self.list.stages += times as u16;
+                Ok(())
+            }
+            _ => Fault::new(at, "this is no letter of the notation"),
+        }
+    }
+}
+
+/// The sum of a number and some more, if it fits.
+const fn add_up(held: u8, more: u64) -> Option<u8> {
+    if more > (u8::MAX - held) as u64 { None } else { Some(held + more as u8) }
+}
+
+/// The place of the parenthesis that closes the one here.
+const fn closing(text: &[u8], open: usize, end: usize) -> Result<usize, Fault> {
+    let (mut depth, mut i) = (0_u64, open);
+    while i < end {
+        match text[i] {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Ok(i);
+        }
+        i += 1;
+    }
+    Fault::new(open, "this group is not closed")
+}
+
+/// How often what stands before is repeated: the number behind `*`, or once.
+const fn repetition(text: &[u8], at: &mut usize, end: usize) -> Result<u64, Fault> {
+    if *at == end || text[*at] != b'*' {
+        return Ok(1);
+    }
+    let star = *at;
+    *at += 1;
+    let mut times = 0;
+    while *at < end && text[*at].is_ascii_digit() {
+        times = times * 10 + (text[*at] - b'0') as u64;
+        if times > u16::MAX as u64 {
+            return Fault::new(star, "nothing is repeated so often");
+        }
+        *at += 1;
+    }
+    if times == 0 { Fault::new(star, "a number from 1 stands behind `*`") } else { Ok(times) }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for StageList {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.text().as_str())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for StageList {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <alloc::string::String as serde::Deserialize>::deserialize(from)?;
+        if text.is_empty() { Ok(Self::NONE) } else { Self::read(&text).map_err(serde::de::Error::custom) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, StageList};
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    fn read(text: &str) -> (Vec<u64>, u64) {
+        let list = StageList::read(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        ((0..list.stages()).map(|stage| list.layers_of(stage)).collect(), list.mtp())
+    }
+
+    #[test]
+    fn lists_read_as_megatron_reads_them() {
+        assert_eq!(read("EL"), (alloc::vec![0], 0));
+        assert_eq!(read("Ettt|tt|ttL"), (alloc::vec![3, 2, 2], 0));
+        assert_eq!(read("Et*3|(t|)*2,mmL"), (alloc::vec![3, 1, 1, 0], 2));
+        let (stages, mtp) = read("Et|(tt|)*30mL");
+        assert_eq!((stages.len(), stages.iter().sum::<u64>(), mtp), (32, 61, 1));
+        let (stages, mtp) = read("E(|tt)*30,|mL");
+        assert_eq!((stages.len(), stages.iter().sum::<u64>(), mtp), (32, 60, 1));
+        assert_eq!(read("E((t|)*2t|)*2L").0, [1, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(read("E|*3tL").0, [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn lists_are_written_as_they_are_read() {
+        for text in ["EL", "E|L", "Et|(tt|)*30mL", "Ettt|tt|ttL", "E|(tt|)*30mL", "Et*7|(t*5|)*3mmL", "Et|t|tL"] {
+            assert_eq!(StageList::parse(text).to_string(), text);
+        }
+        for (layers, stages) in [(61, 32), (43, 8), (94, 64), (61, 61), (1, 1), (255, 2)] {
+            let list = StageList::balanced(layers, stages, 1).expect("there is room");
+            assert_eq!((list.layers(), list.stages(), list.mtp()), (layers, stages, 1));
+            assert_eq!(StageList::read(&list.to_string()), Ok(list));
+        }
+        assert_eq!(StageList::balanced(3, 4, 0), None);
+        assert_eq!(StageList::balanced(1 << 31, 2, 0), None);
+    }
+
+    #[test]
+    fn faults_are_told_where_they_are() {
+        let long = "t|".repeat(300);
+        let cases: &[(&str, usize, &str)] = &[
+            ("", 1, "comes first"),
+            ("ttL", 1, "comes first"),
+            ("Ett", 4, "comes last"),
+            ("EtEL", 3, "stands once"),
+            ("EtLt", 4, "behind the loss"),
+            ("EtL*2", 3, "stands once"),
+            ("EmtL", 3, "no decoder layer stands behind"),
+            ("Etm|L", 4, "on the last stage"),
+            ("Etx", 3, "no letter"),
+            ("E(ttL", 2, "not closed"),
+            ("Ett)L", 4, "no letter"),
+            ("E()*9L", 3, "holds a letter"),
+            ("E(())*9L", 3, "holds a letter"),
+            ("Et*L", 3, "a number from 1"),
+            ("Et*0L", 3, "a number from 1"),
+            ("Et*99999999999999999999L", 3, "so often"),
+            ("Et*256L", 2, "255 layers"),
+            ("E|*256L", 2, "256 stages"),
+            ("Em*300L", 2, "255 MTP"),
+            ("Eé", 2, "no letter"),
+        ];
+        for (text, at, why) in cases {
+            let fault = StageList::read(text).expect_err(text);
+            assert_eq!(fault.at, *at, "{text}: {fault}");
+            assert!(fault.why.contains(why), "{text}: {fault}");
+        }
+        let fault = StageList::read(&(String::from("E") + &long + "L")).expect_err("too many stages");
+        assert_eq!(fault.why, "a list holds at most 256 stages");
+        let deep = String::from("E") + &"(".repeat(20) + "t" + &")".repeat(20) + "L";
+        assert_eq!(StageList::read(&deep), Err(Fault { at: 10, why: "groups lie too deep in one another" }));
+    }
+}
