@@ -2,9 +2,9 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Split, Switch, Weighed,
+    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList,
+    Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage, percent,
 };
-use moe_model::spec::{ZeroGroups, ZeroStage, percent};
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,6 +50,7 @@ const BREACHES: &[Breach] = &[
     ("active-groups", |s| s.architecture.experts.active_groups = 9),
     ("top-k-groups", |s| s.architecture.experts.groups = 256),
     ("kv-heads", |s| s.architecture.attention = gqa(128, 24)),
+    ("head-dim", |s| s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0 })),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
     ("expert-grid", |s| s.layout.mesh.ep = 128),
@@ -63,6 +64,38 @@ const BREACHES: &[Breach] = &[
     ("sp-needs-tp", |s| s.layout.mesh.tp = 1),
     ("ep-needs-sp", |s| s.layout.mesh.sequence_parallel = Switch::Off),
     ("layers-stages", |s| s.layout.mesh.pp = 17),
+    ("list-layers", |s| s.layout.stages = list("Et*3|(t*4|)*14tL")),
+    ("list-mtp", |s| s.layout.stages = list("Et*4|(t*4|)*14tL")),
+    ("list-stages", |s| s.layout.stages = list("Et*5|(t*4|)*14|mL")),
+    ("list-alone", |s| s.layout.stages.list = list("Et*4|(t*4|)*14tmL").list),
+    ("schedule-chunks", |s| s.layout.mesh.vpp = 2),
+    ("chunks-max", |s| {
+        (s.layout.schedule, s.layout.mesh.vpp) = (Schedule::Interleaved, 65);
+        (s.architecture.layers.moe, s.layout.stages) = (16 * 65 - 3, Stages::EVEN);
+    }),
+    ("vpp-needs-pp", |s| {
+        (s.layout.schedule, s.layout.mesh.vpp, s.layout.mesh.pp) = (Schedule::Interleaved, 2, 1);
+        (s.architecture.layers.moe, s.layout.stages) = (59, Stages::EVEN);
+    }),
+    ("group-pipeline", |s| {
+        interleave(s);
+        s.layout.batch.group = 8;
+    }),
+    ("group-count", |s| {
+        interleave(s);
+        s.layout.batch.count = 8;
+    }),
+    ("group-last", |s| {
+        interleave(s);
+        s.layout.batch.count = 40;
+    }),
+    ("group-unused", |s| s.layout.batch.group = 16),
+    ("dual-pipe-ranks", |s| {
+        (s.layout.schedule, s.layout.mesh.pp, s.layout.batch.count) = (Schedule::DualPipe, 15, 32);
+        s.layout.stages = Stages { first: 5, last: 4, ..Stages::EVEN };
+    }),
+    ("dual-pipe-count", |s| (s.layout.schedule, s.layout.batch.count) = (Schedule::DualPipe, 33)),
+    ("dual-pipe-fill", |s| (s.layout.schedule, s.layout.batch.count) = (Schedule::DualPipe, 30)),
     ("stages-weighed", |s| (s.layout.stages.last, s.layout.stages.loss) = (0, Weighed::AsLayer)),
     ("sequence-cp", |s| {
         let mesh = &mut s.layout.mesh;
@@ -89,6 +122,33 @@ const BREACHES: &[Breach] = &[
     ("zero-ways-unused", |s| s.layout.zero.ways = 32),
     ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
     ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
+    ("block-heads", |s| (s.layout.precision.block, s.layout.mesh.tp) = (128, 128)),
+    ("block-kv-heads", |s| {
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64 });
+        (s.layout.precision.block, s.layout.mesh.tp) = (128, 8);
+    }),
+    ("block-dense-ffn", |s| (s.layout.precision.block, s.architecture.layers.ffn) = (128, 18_560)),
+    ("block-expert-ffn", |s| {
+        (s.layout.precision.block, s.layout.mesh.etp, s.architecture.experts.ffn) = (128, 4, 1920);
+    }),
+    ("block-shared-ffn", |s| {
+        (s.layout.precision.block, s.architecture.experts.ffn) = (128, 1920);
+        s.layout.placement.shared_experts = Split::Split;
+    }),
+    ("megatron-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::MegatronCore, Schedule::Gpipe)),
+    ("deepspeed-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::Deepspeed, Schedule::Gpipe)),
+    ("deepspeed-zero-pipeline", |s| {
+        (s.layout.target, s.layout.zero) = (Target::Deepspeed, s.layout.zero.at(ZeroStage::Gradients));
+    }),
+    ("deepspeed-one-zero", |s| (s.layout.target, s.layout.zero.expert) = (Target::Deepspeed, ZeroStage::None)),
+    ("deepspeed-moe-zero", |s| {
+        (s.layout.target, s.layout.zero) = (Target::Deepspeed, s.layout.zero.at(ZeroStage::Parameters))
+    }),
+    ("torchtitan-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::Torchtitan, Schedule::ZbH1)),
+    ("torchtitan-kv-heads", |s| {
+        (s.layout.target, s.architecture.attention, s.layout.mesh.tp) = (Target::Torchtitan, gqa(128, 1), 2);
+    }),
+    ("torchtitan-ep-tp", |s| (s.layout.target, s.layout.mesh.ep) = (Target::Torchtitan, 1)),
     ("weights-kept", |s| s.layout.precision.weights = Dtype::None),
     ("gradients-kept", |s| s.layout.precision.gradients = Dtype::None),
     ("activations-kept", |s| s.layout.precision.activations = Dtype::None),
@@ -98,6 +158,18 @@ const BREACHES: &[Breach] = &[
 
 fn set(spec: &mut Spec, key: Key, code: u64) {
     spec.set(key, code);
+}
+
+fn list(text: &str) -> Stages {
+    Stages { list: StageList::parse(text), ..Stages::EVEN }
+}
+
+/// Two chunks of each rank take turns.
+fn interleave(spec: &mut Spec) {
+    spec.layout.schedule = Schedule::Interleaved;
+    spec.layout.stages = list("Et|(tt|)*15(tt|)*15mL");
+    spec.architecture.layers.dense = 3;
+    spec.architecture.layers.moe = 58;
 }
 
 fn gqa(heads: u64, kv_heads: u64) -> Attention {
@@ -164,6 +236,7 @@ const COSTLY: &[Breach] = &[
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
     ("expert-state-unsharded", |s| s.layout.mesh.ep = 64),
+    ("idle-rank", |s| s.layout.stages = list("E|t*4|t*5|(t*4|)*12t*4mL")),
     ("pipeline-bubble", |s| s.layout.batch.count = 8),
     ("zero-in-pipeline", |s| s.layout.zero = s.layout.zero.at(ZeroStage::Gradients)),
 ];
@@ -210,7 +283,7 @@ fn each_law_can_be_broken_and_mended() {
         let violation = violations.iter().find(|violation| violation.id() == *id);
         let violation = violation.unwrap_or_else(|| panic!("`{id}` is broken, not\n{violations}"));
         let is_of_budget = ["fits-64-bits", "fits-device"].contains(id);
-        let suggests = violation.below.is_some() || violation.above.is_some();
+        let suggests = violation.below.is_some() || violation.above.is_some() || !violation.help(&spec).is_empty();
         assert!(suggests || is_of_budget, "`{id}` suggests a value:\n{}", violation.text(&spec));
         for violation in violations.iter() {
             assert_mends(&spec, violation);

@@ -105,13 +105,13 @@ impl Schedule {
     pub(crate) const fn chunks(self) -> (u64, u64) {
         match self {
             Self::Gpipe | Self::OneFOneB | Self::ZbH1 => (1, 1),
-            Self::Interleaved => (2, CHUNKS_MAX),
+            Self::Interleaved => (2, u64::MAX),
             Self::ZbV | Self::DualPipe | Self::DualPipeV => (2, 2),
         }
     }
 }
 
-/// The most chunks that a rank may hold.
+/// The most chunks that a rank may hold: looking for its worst moment takes as many squared.
 pub(crate) const CHUNKS_MAX: u64 = 64;
 
 /// The shape of a pipeline: how many ranks, how many chunks on each, and which.

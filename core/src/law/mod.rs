@@ -330,7 +330,7 @@ pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
     heads
 }
 
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
+pub(crate) const fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b > 0 {
         (a, b) = (b, a % b);
     }
@@ -570,10 +570,10 @@ impl Law {
     }
 }
 
-/// Micro-batches of the last group, 0 where all groups are whole.
+/// Micro-batches of the last group, 0 where all groups are whole or there is none.
 pub(crate) const fn last_group(n: &Numbers) -> u64 {
     match Quantity::Group.value(n) {
-        Some(group) if group > 0 => n.of(Key::BatchCount) % group,
+        Some(group) if group > 0 && group <= n.of(Key::BatchCount) => n.of(Key::BatchCount) % group,
         _ => 0,
     }
 }

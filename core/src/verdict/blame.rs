@@ -105,10 +105,54 @@ pub(super) const fn blame(
     match best {
         Some(best) => {
             let best = lasting(law, numbers, best, reach);
-            Violation { law: Some(law), at: best.key, below: best.below, above: best.above }
+            let carried = carried(law, numbers, best.key, reach);
+            Violation { law: Some(law), at: best.key, below: best.below, above: best.above, carried }
         }
-        None => Violation { law: Some(law), at: likeliest(law, numbers, written), below: None, above: None },
+        None => {
+            let at = likeliest(law, numbers, written);
+            let carried = carried(law, numbers, at, reach);
+            Violation { law: Some(law), at, below: None, above: None, carried }
+        }
     }
+}
+
+/// A factor of one degree moved to another: the same ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// What is left of the degree that is to blame.
+    pub left: u64,
+    /// The degree that carries the factor.
+    pub by: Key,
+    /// How many it is then.
+    pub degree: u64,
+}
+
+/// The degree that can carry the least factor of another, so that the law holds and no other is broken. Searched by
+/// factors, so bounded by their number, not by the degree.
+const fn carried(law: &Law, numbers: &Numbers, key: Key, reach: u64) -> Option<Carried> {
+    let by: &[Key] = match key {
+        Key::MeshTp => &[Key::MeshCp, Key::MeshDp],
+        Key::MeshEtp => &[Key::MeshEp],
+        Key::MeshEp => &[Key::MeshEtp],
+        _ => return None,
+    };
+    let (degree, before) = (numbers.of(key), breaches(numbers));
+    let mut factor = 2;
+    while factor <= degree && factor <= reach {
+        let mut i = 0;
+        while i < by.len() && degree.is_multiple_of(factor) {
+            let mut trial = *numbers;
+            let carrier = numbers.of(by[i]).saturating_mul(factor);
+            trial.put(key, degree / factor);
+            trial.put(by[i], carrier);
+            if carrier <= NUMBER_MAX && law.holds(&trial) && breaches(&trial) & !before == 0 {
+                return Some(Carried { left: degree / factor, by: by[i], degree: carrier });
+            }
+            i += 1;
+        }
+        factor += 1;
+    }
+    None
 }
 
 /// Laws that a remedy of this one may leave broken, by their places: those on degrees that other breaches are to be
@@ -273,8 +317,10 @@ const fn cofactor(keys: &[Key], numbers: &Numbers, key: Key) -> Option<u64> {
 /// The first and last value that a key may hold: numbers, or places in its list of words.
 const fn values(key: Key) -> Option<(u64, u64)> {
     match Spec::least(key) {
-        // 0 stands for a total that is not given: no total to suggest.
-        Some(0) if matches!(key, Key::MeshWorld | Key::BatchGlobal) => Some((1, NUMBER_MAX)),
+        // 0 stands for what is not given: nothing to suggest.
+        Some(0) if matches!(key, Key::MeshWorld | Key::BatchGlobal | Key::MeshVpp | Key::BatchGroup) => {
+            Some((1, NUMBER_MAX))
+        }
         Some(least) => Some((least, NUMBER_MAX)),
         None => match words(key) {
             Some(words) => Some((0, words as u64 - 1)),

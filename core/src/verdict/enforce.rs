@@ -1,8 +1,8 @@
 //! How the compiler reports numbers that only it knows: all laws that wait for them are judged once, then each is
 //! enforced in a constant of its own, so that all breaches are reported.
 
-use super::{Violation, breaches_among};
 use super::blame::{CONST_REACH, blame};
+use super::{Violation, breaches_among};
 use crate::key::{Key, KeySet};
 use crate::law::{self, LAWS};
 use crate::spec::Spec;
@@ -56,7 +56,7 @@ const fn report(at: Key, laws: u128, broken: LawSet, written: KeySet, spec: &Spe
             && let Some(number) = numbers.get(at)
             && !law::range(at, number)
         {
-            let text = Violation { law: None, at, below: None, above: None }.text(spec);
+            let text = Violation { law: None, at, below: None, above: None, carried: None }.text(spec);
             panic!("{}", text.as_str());
         }
         return;

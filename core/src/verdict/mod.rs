@@ -10,6 +10,7 @@ pub use enforce::{LawSet, enforce, enforce_budget};
 use crate::key::{Key, KeySet, Numbers};
 use crate::law::{self, ADVICE, BUDGET_LAWS, LAWS, Law, Rule};
 use crate::spec::Spec;
+pub use blame::Carried;
 use blame::{REACH, blame};
 
 /// One law that a Spec breaks.
@@ -23,6 +24,8 @@ pub struct Violation {
     pub below: Option<u64>,
     /// See [`Violation::below`].
     pub above: Option<u64>,
+    /// Where the key is a degree: another that could carry part of it.
+    pub carried: Option<Carried>,
 }
 
 impl Violation {
@@ -35,7 +38,7 @@ impl Violation {
             }
             i += 1;
         }
-        Self { law: Some(law), at, below: None, above: None }
+        Self { law: Some(law), at, below: None, above: None, carried: None }
     }
 }
 
@@ -142,7 +145,7 @@ pub const fn judge_known(spec: &Spec, unknown: KeySet, written: KeySet) -> Viola
             && !law::range(key, number)
         {
             out_of_range = out_of_range.with(key);
-            violations.push(Violation { law: None, at: key, below: None, above: None });
+            violations.push(Violation { law: None, at: key, below: None, above: None, carried: None });
         }
         i += 1;
     }
@@ -177,7 +180,7 @@ pub const fn advise(spec: &Spec, unknown: KeySet, written: KeySet) -> Violations
             violations.push(blame(&ADVICE[i], &numbers, unknown, written, REACH));
         } else if is_known && matches!(ADVICE[i].rule, Rule::RanksHoldLayers) && !ADVICE[i].holds_for_budget(spec) {
             let at = if spec.layout.stages.list.is_none() { Key::MeshPp } else { Key::StagesList };
-            violations.push(Violation { law: Some(&ADVICE[i]), at, below: None, above: None });
+            violations.push(Violation { law: Some(&ADVICE[i]), at, below: None, above: None, carried: None });
         }
         i += 1;
     }

@@ -1,12 +1,12 @@
 //! How a breach is worded: the numbers and the relation that they lack, why it must hold, what to write instead. One text
 //! for the macro, the compiler and the run time.
 
-use super::{Violation, is_valid};
+use super::{Carried, Violation, is_valid};
 use crate::inventory::{Inventory, Phase};
 use crate::key::Key;
 use crate::law::{self, Quantity, Rule};
 use crate::plan::Plan;
-use crate::saturating::zero_or;
+use crate::saturating::{cut, zero_or};
 use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, Zero, ZeroStage};
 use crate::stages::{self, Misfit, Order};
 use crate::text::Text;
@@ -55,7 +55,10 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::Group if spec.layout.batch.group == 0 => return assigned(text, Key::MeshPp, spec),
         Quantity::Group => return assigned(text, Key::BatchGroup, spec),
         Quantity::HeadBlocks => heads_in_blocks(text.str("`mesh.tp`"), spec),
-        Quantity::KvHeadBlocks => heads_in_blocks(text.str("the ranks that key/value heads are split over"), spec),
+        Quantity::KvHeadBlocks => {
+            let (tp, kv_heads) = (spec.layout.mesh.tp, spec.numbers().of(Key::AttentionKvHeads));
+            heads_in_blocks(text.str(if tp < kv_heads { "`mesh.tp`" } else { "`attention.kv_heads`" }), spec)
+        }
         Quantity::Product(keys) => joined(text, keys, "` x `"),
         Quantity::Sum(keys) => joined(text, keys, "` + `"),
     };
@@ -77,8 +80,10 @@ const fn places(text: Text, spec: &Spec) -> Text {
 
 const fn heads_in_blocks(text: Text, spec: &Spec) -> Text {
     match law::heads_in_blocks(&spec.numbers()) {
-        1 => text.str(" x the head that fills blocks of ").int(spec.layout.precision.block),
-        heads => text.str(" x the ").int(heads).str(" heads that fill blocks of ").int(spec.layout.precision.block),
+        1 => text.str(" x 1 head, which fills blocks of ").int(spec.layout.precision.block).str(","),
+        heads => {
+            text.str(" x ").int(heads).str(" heads, which fill blocks of ").int(spec.layout.precision.block).str(",")
+        }
     }
 }
 
@@ -134,6 +139,7 @@ impl Violation {
             };
         };
         match law.rule {
+            Rule::Divides(Quantity::Just(2), b) => quantity(text, b, spec).str(" is odd"),
             Rule::Divides(a, b) => quantity(quantity(text, a, spec).str(" does not divide "), b, spec),
             Rule::EitherDivides(a, b) => {
                 quantity(quantity(text, a, spec).str(" neither divides nor is divided by "), b, spec)
@@ -203,6 +209,15 @@ impl Violation {
             Rule::AtMost(Quantity::Of(Key::ZeroWays), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `groups: uniform`");
             }
+            Rule::AtMost(Quantity::Of(Key::BatchGroup), Quantity::Just(_)) => {
+                return text.str("leave it out, or write `schedule: interleaved`");
+            }
+            Rule::AtMost(Quantity::Of(Key::ZeroDense), _) if self.below.is_none() => {
+                return text.str("write `zero: optimizer`");
+            }
+            Rule::AtMost(Quantity::Sum(_), Quantity::Just(0)) if !spec.layout.stages.list.is_none() => {
+                return text.str("leave out all keys of `stages` but the list");
+            }
             _ => {}
         }
         let text = match (self.below, self.above) {
@@ -228,8 +243,22 @@ impl Violation {
             Rule::Equal(Quantity::Of(key), _) if key as u8 == self.at as u8 && !text.is_empty() => {
                 text.str("; it may be left out")
             }
-            _ => text,
+            Rule::AtLeast(Quantity::Of(Key::MeshPp), _) if text.is_empty() => {
+                text.str("without a pipeline leave out `vpp` and write `schedule: one_f_one_b`")
+            }
+            Rule::Divides(Quantity::Product(keys), _) if keys[0] as u8 == Key::MeshEp as u8 => {
+                world_help(self.carried_help(text), spec)
+            }
+            _ => self.carried_help(text),
         }
+    }
+
+    /// The degree that could carry a factor instead.
+    const fn carried_help(&self, text: Text) -> Text {
+        let Some(Carried { left, by, degree }) = self.carried else { return text };
+        let text = if text.is_empty() { text.str("write") } else { text.str("; or write") };
+        let text = text.str(" `").str(self.at.name()).str(": ").int(left).str("` and `").str(by.name());
+        text.str(": ").int(degree).str("`, on as many ranks")
     }
 
     /// The whole text: message, note and help.
@@ -255,6 +284,23 @@ const fn stages_help(text: Text, spec: &Spec) -> Text {
         return text.str("write `stages: stages { last: ").int(last).str(" }`");
     }
     text
+}
+
+/// The smallest world that carries a mesh: expert groups and tensor-parallel ones both tile the ranks of a stage.
+const fn world_help(text: Text, spec: &Spec) -> Text {
+    let mesh = &spec.layout.mesh;
+    let (dense, expert) = (mesh.tp.saturating_mul(mesh.cp), mesh.expert_ranks());
+    let stage = expert as u128 / law::gcd(dense, expert) as u128 * dense as u128;
+    let world = stage * mesh.pp as u128;
+    if world > NUMBER_MAX as u128 || world <= mesh.pp as u128 * mesh.stage_ranks() as u128 {
+        return text;
+    }
+    let text = if text.is_empty() { text } else { text.str("; ") };
+    text.str("the smallest world that carries it has ")
+        .int(cut(world))
+        .str(" ranks, with `dp: ")
+        .int(cut(stage) / dense)
+        .str("`")
 }
 
 /// A list that would hold what there is.
@@ -291,7 +337,7 @@ const fn chunks_help(text: Text, spec: &Spec) -> Text {
         (least, _) if spec.layout.mesh.vpp == 0 && chunks < least => {
             Text::new().str("say how many: `mesh: mesh { vpp: 2 }`, or list the stages")
         }
-        (_, most) if chunks > most => {
+        (_, 1) if chunks > 1 => {
             let text = if text.is_empty() { text } else { text.str("; or ") };
             text.str("write `schedule: interleaved`")
         }
