@@ -12,7 +12,7 @@ use crate::sizes::Sizes;
 use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
 use crate::stages::{self, Chunk, Division, Shape, Stage};
 use crate::tally::Units;
-use crate::verdict::{self, Violations};
+use crate::verdict::{self, LawSet, Violations};
 use core::ops::Range;
 
 /// One architecture under one layout, checked: every stage, group and rank count follows.
@@ -50,13 +50,14 @@ impl Plan {
         Self::new(spec)
     }
 
-    /// Checks a Spec whose laws are reported elsewhere: by the macro, or one by one by the compiler. An invalid one
-    /// becomes the smallest plan there is, so that one wrong number does not produce an error at every use.
+    /// The plan of a Spec that the macro has judged, and of whose other laws the compiler found these broken; each is
+    /// reported elsewhere. An invalid one becomes the smallest plan there is, so that one wrong number does not produce an
+    /// error at every use.
     #[doc(hidden)]
     #[must_use]
-    pub const fn or_husk(spec: Spec) -> Self {
+    pub const fn or_husk(spec: Spec, broken: LawSet) -> Self {
         match Self::unchecked(spec) {
-            Some(plan) if verdict::is_sound(&spec) => plan,
+            Some(plan) if broken.is_empty() => plan,
             _ => Self::HUSK,
         }
     }

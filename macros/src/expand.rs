@@ -91,16 +91,27 @@ fn items(model: &Model, valid: bool) -> TokenStream {
 fn layout_constants(model: &Ident, layout: &NamedLayout, valid: bool) -> TokenStream {
     let (attrs, constant, name) = (&layout.attrs, &layout.constant, spec_name(layout));
     let doc = format!("Layout `{}` of [`{model}`].", layout.name);
+    let broken = broken_name(layout);
     let (architecture, plan) = if valid {
-        (quote!(Self::ARCHITECTURE), quote!(::moe_model::Plan::or_husk(Self::#name)))
+        (quote!(Self::ARCHITECTURE), quote!(::moe_model::Plan::or_husk(Self::#name, Self::#broken)))
     } else {
         (quote!(Self::__ARCHITECTURE), quote!(::moe_model::Plan::HUSK))
+    };
+    // What the macro could judge, it has.
+    let breaches = if layout.part.unknown == KeySet::EMPTY {
+        quote!(::moe_model::__private::__LawSet::NONE)
+    } else {
+        let waiting = waiting(&layout.part, true).fold(0, |bits, index| bits | 1_u128 << index);
+        let waiting = Literal::u128_unsuffixed(waiting);
+        quote!(::moe_model::__private::__LawSet::of(#waiting).broken(&Self::#name))
     };
     let spec = (!layout.part.broken).then(|| {
         let spec = spec_of(&architecture, &layout.part.literal);
         quote! {
             #[doc(hidden)]
             pub const #name: ::moe_model::spec::Spec = #spec;
+            #[doc(hidden)]
+            pub const #broken: ::moe_model::__private::__LawSet = #breaches;
         }
     });
     quote! {
@@ -119,6 +130,16 @@ fn spec_name(layout: &NamedLayout) -> Ident {
     format_ident!("__SPEC_{}", layout.constant, span = Span::call_site())
 }
 
+fn broken_name(layout: &NamedLayout) -> Ident {
+    format_ident!("__BROKEN_{}", layout.constant, span = Span::call_site())
+}
+
+/// The places of the laws that wait for the compiler, those of budgets apart.
+fn waiting(part: &Part, has_layout: bool) -> impl Iterator<Item = usize> {
+    let laws = LAWS.iter().enumerate().take(LAWS.len().saturating_sub(BUDGET_LAWS));
+    laws.filter(move |(_, law)| waits(law, part, has_layout)).map(|(index, _)| index)
+}
+
 /// The laws that only the compiler can judge, of each layout, or of the architecture where there is none.
 fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
     // Layouts built on one another share tokens; a law whose keys all stand at the same tokens is judged once.
@@ -130,21 +151,29 @@ fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
         }
         let architecture = if valid { quote!(<#name>::ARCHITECTURE) } else { quote!(<#name>::__ARCHITECTURE) };
         let spec = spec_of(&architecture, &quote!(::moe_model::spec::Layout::DEFAULT));
-        return deferred(&model.architecture, false, &quote!(&#spec), &mut judged);
+        let bits = waiting(&model.architecture, false).fold(0, |bits, index| bits | 1_u128 << index);
+        let bits = Literal::u128_unsuffixed(bits);
+        let broken = quote!(__LawSet::of(#bits).broken(S));
+        return deferred(&model.architecture, false, &quote!(&#spec), &broken, &mut judged);
     }
     let blocks = model.layouts.iter().filter(|layout| !layout.part.broken).map(|layout| {
-        let spec = spec_name(layout);
-        deferred(&layout.part, true, &quote!(&<#name>::#spec), &mut judged)
+        let (spec, broken) = (spec_name(layout), broken_name(layout));
+        deferred(&layout.part, true, &quote!(&<#name>::#spec), &quote!(<#name>::#broken), &mut judged)
     });
     blocks.collect()
 }
 
 /// The laws that wait for the compiler: one constant for those that share two places, since rustc shows two, the call
 /// and the body that failed. Constants fail one by one, so all breaches are reported.
-fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut HashSet<String>) -> TokenStream {
+fn deferred(
+    part: &Part,
+    has_layout: bool,
+    spec: &TokenStream,
+    broken: &TokenStream,
+    judged: &mut HashSet<String>,
+) -> TokenStream {
     let mut groups: Vec<Group> = Vec::new();
     let mut budgets = TokenStream::new();
-    let mut waiting = 0_u128;
     for (index, law) in LAWS.iter().enumerate().filter(|(_, law)| waits(law, part, has_layout)) {
         if index + BUDGET_LAWS >= LAWS.len() {
             let place = part.places.at(Key::Device);
@@ -154,7 +183,6 @@ fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut Hash
         if !judged.insert(format!("{} {}", law.id, stand(law.keys(), part))) {
             continue;
         }
-        waiting |= 1_u128 << index;
         let (at, with) = blamed(law, part);
         match groups.iter_mut().find(|group| group.at == at && group.with == with) {
             Some(group) => group.laws |= 1_u128 << index,
@@ -188,7 +216,7 @@ fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut Hash
         const _: () = {
             use ::moe_model::__private::*;
             const S: &__Spec = #spec;
-            const B: __LawSet = __LawSet::of(#waiting).broken(S);
+            const B: __LawSet = #broken;
             #[track_caller]
             const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u128) {
                 __enforce(at, laws, B, #written, S)
@@ -232,7 +260,8 @@ fn waits(law: &Law, part: &Part, has_layout: bool) -> bool {
     // What does not fit in 64 bits does not fit on a device either.
     let needless = matches!(law.rule, Rule::Fits64Bits) && part.places.has(Key::Device);
     let in_place = has_layout || !law.keys().has_layout();
-    given && !needless && in_place && law.keys().intersects(part.unknown)
+    let may_apply = law.may_apply(&part.spec.numbers(), part.unknown);
+    given && !needless && in_place && may_apply && law.keys().intersects(part.unknown)
 }
 
 /// The two keys whose places a law has, among those that it may blame: the first that only the compiler knows, and

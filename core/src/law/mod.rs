@@ -495,6 +495,12 @@ impl Law {
         rule.union(self.when.keys())
     }
 
+    /// Whether the law may apply to a Spec of these numbers, some of which only the compiler will know.
+    #[must_use]
+    pub const fn may_apply(&self, n: &Numbers, unknown: KeySet) -> bool {
+        self.when.keys().intersects(unknown) || self.when.applies(n)
+    }
+
     /// Whether the law holds for a Spec of these numbers, or does not apply to it. Numbers must be in [`range`]; a law
     /// whose numbers do not fit in 64 bits is left to `world-size` and `fits-64-bits`, and those that judge budgets to
     /// [`Law::holds_for_budget`].

@@ -18,6 +18,15 @@ const OUT_OF_RANGE: u128 = 1 << 127;
 const _: () = assert!(LAWS.len() < 127, "a LawSet holds 127 laws");
 
 impl LawSet {
+    /// No law.
+    pub const NONE: Self = Self(0);
+
+    /// Whether there is no law in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// The laws whose bits are set.
     #[must_use]
     pub const fn of(bits: u128) -> Self {
