@@ -1,5 +1,6 @@
 //! The main example, run as its user runs it: exact numbers in JSON, help, errors, and no unit that could be misread.
 
+use moe_model::{Spec, judge};
 use serde_json::Value;
 use std::io::pipe;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ fn integer(value: &Value) -> u64 {
 #[test]
 fn json_says_what_is_behind_its_numbers() {
     let report = report();
-    assert_eq!(report["schema"], "moe-model/deepseek_v3/1");
+    assert_eq!(report["schema"], "moe-model/deepseek_v3/2");
     assert_eq!(report["micro_batches"], 32);
     assert_eq!(report["world_size"], 1024);
     assert_eq!(report["whole_model"]["parameters"]["total"], 671_026_404_352_u64);
@@ -71,6 +72,8 @@ fn json_says_what_is_behind_its_numbers() {
         assert!(report[key].as_str().is_some_and(|text| text.contains(part)), "{key}: {}", report[key]);
     }
     assert_eq!(report["spec"]["mesh"]["ep"], 8, "the declaration is part of the report");
+    let spec: Spec = serde_json::from_value(report["spec"].clone()).expect("it is a Spec as files hold it");
+    assert_eq!((spec.architecture.hidden, judge(&spec).len()), (7168, 0));
 }
 
 #[test]
