@@ -202,20 +202,23 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
         (
             "tp = 2",
             "microbatch = 2",
-            "`mesh` has no key `microbatch`\n= help: its keys are `dp`, `tp`, `pp`, `cp`, `ep`, `etp`, `context`, `world` and \
-             `sequence_parallel`",
+            "`mesh` has no key `microbatch`\n= help: its keys are `dp`, `tp`, `pp`, `cp`, `ep`, `etp`, `context`, `world` \
+             and `sequence_parallel`",
         ),
         ("hidden = 128", "hidden = 128\ntp = 2", "the Spec has no key `tp`\n= help: `tp` is a key of `mesh`"),
         (
             "hidden = 128",
             "hidden = 128\nvocabulary = 2",
-            "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `layers`, `attention`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, `accounting`, `device` and `headroom`",
+            "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `layers`, `attention`, `experts`, \
+             `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
+             `accounting`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),
         (
             "kv_rank = 16",
             "kv_heads = 16",
-            "`attention` has no key `kv_heads`\n= help: `kv_heads` is a key of the kind `gqa`\nerror: `attention` lacks `kv_rank`",
+            "`attention` has no key `kv_heads`\n= help: `kv_heads` is a key of the kind `gqa`\n\
+             error: `attention` lacks `kv_rank`",
         ),
         ("hidden = 128\nvocab = 1_000\n", "", "the Spec lacks `hidden` and `vocab`"),
         ("dp = 4", "", "`mesh` lacks `dp`"),

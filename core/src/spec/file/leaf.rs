@@ -1,5 +1,5 @@
-//! Values that are no tables: how each kind is written, and what is said of what cannot be read. Reading and writing stand
-//! side by side, each other's inverse; a new kind of value is one arm in both.
+//! Values that are no tables: how each kind is written, and what is said of what cannot be read. Reading and writing
+//! stand side by side, each other's inverse; a new kind of value is one arm in both.
 
 use super::tree::Node;
 use crate::key::Key;
@@ -53,6 +53,7 @@ impl Serialize for Leaf<'_> {
             Value::Number { .. } => serializer.serialize_u64(self.code),
             Value::Decimal => match as_float(self.code) {
                 Some(number) => serializer.serialize_f64(number),
+                None if self.code.is_multiple_of(1000) => serializer.serialize_u64(self.code / 1000),
                 None => Err(ser::Error::custom(format!("`{path}` has more digits than a file keeps"))),
             },
             Value::Percent => serializer.collect_str(&format_args!("{}%", self.code)),

@@ -1,9 +1,10 @@
 //! A Spec in a file: TOML, JSON, or any other format that describes itself, by the table of keys that the macro walks.
 //!
 //! Keys have the names, the meaning and the defaults that they have in a declaration. Numbers are numbers and words are
-//! strings; switches are `"on"` and `"off"`, or booleans; a percentage is a string, `"10%"`; a decimal number has at most
-//! three places. A group is a table. Where a key has several kinds (`attention`, `routing`, `accounting`) the table's
-//! `kind` names one, wherever it stands; where it takes a word as well (`zero`), the word may stand in the table's place.
+//! strings; switches are `"on"` and `"off"`, or booleans; a percentage is a string, `"10%"`; a decimal number has at
+//! most three places. A group is a table. Where a key has several kinds (`attention`, `routing`, `accounting`) the
+//! table's `kind` names one, wherever it stands; where it takes a word as well (`zero`), the word may stand in the
+//! table's place.
 //!
 //! ```toml
 //! hidden = 7168
@@ -14,8 +15,9 @@
 //! ```
 //!
 //! [`Spec`] implements `Serialize`, which writes every key, and `Deserialize`. What a file holds is read as a whole, so
-//! that all that is wrong with it is said at once. A [`Document`] keeps what is wrong apart, and a [`Declared`] which keys
-//! were written. A number out of range can be read: that is for the laws to say.
+//! that all that is wrong with it is said at once. [`Document::read`] keeps what is wrong apart, and a [`Declared`] says
+//! which keys were written. A number out of range can be read: that is for the laws to say. A decimal number is read as
+//! the format's own 64-bit float: digits beyond those that tell it from its neighbours are not seen.
 
 mod leaf;
 mod read;

@@ -1,5 +1,5 @@
-//! From a file to a Spec: each key is looked up in the table of keys, each value read as that table says. One fault never
-//! hides another.
+//! From a file to a Spec: each key is looked up in the table of keys, each value read as that table says. One fault
+//! never hides another.
 
 use super::leaf::{self, Complaint, cannot_be};
 use super::tree::{Document, Node};

@@ -1,5 +1,5 @@
-//! What a file says before any key is looked up. `kind` may stand behind the keys that it gives a meaning to, and what is
-//! wrong in one place must not hide what is wrong in another: hence all of it is taken in first.
+//! What a file says before any key is looked up. `kind` may stand behind the keys that it gives a meaning to, and what
+//! is wrong in one place must not hide what is wrong in another: hence all of it is taken in first.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -28,8 +28,8 @@ pub(super) enum Node {
     Table(Vec<(String, Node)>),
 }
 
-/// Tables within tables that are kept: the document's, those of groups, and a few more for keys to come. Deeper ones are
-/// wrong wherever they stand.
+/// Tables within tables that are kept: the document's, those of groups, and a few more for keys to come. Deeper ones
+/// are wrong wherever they stand.
 const DEPTH: usize = 4;
 
 impl<'de> serde::Deserialize<'de> for Document {
