@@ -1,5 +1,8 @@
 //! The main example, run as its user runs it: exact numbers in JSON, help, errors, and no unit that could be misread.
 
+mod example;
+
+use moe_model::{Spec, judge};
 use serde_json::Value;
 use std::io::pipe;
 use std::path::{Path, PathBuf};
@@ -9,30 +12,10 @@ use std::sync::OnceLock;
 const STAGES: u64 = 16;
 const ZERO: [&str; 4] = ["none", "optimizer", "gradients", "parameters"];
 
-/// The example's executable, built once for all tests. Cargo builds examples only for a run of all tests, so that one
-/// found beside this executable could be an old one.
+/// The example's executable, built once for all tests.
 fn example() -> &'static Path {
     static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
-    EXECUTABLE.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--example", "deepseek_v3", "--message-format", "json"]);
-        // The profile of this test, whose dependencies are built.
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target);
-        let output = cargo.output().expect("cargo starts");
-        assert!(output.status.success(), "the example builds:\n{}", String::from_utf8_lossy(&output.stderr));
-        executable(&text(output.stdout)).expect("cargo names the executable")
-    })
-}
-
-/// The executable among cargo's messages, one on a line.
-fn executable(messages: &str) -> Option<PathBuf> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut named = messages.filter(|message| message["target"]["name"] == "deepseek_v3");
-    named.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+    EXECUTABLE.get_or_init(|| example::built("deepseek_v3"))
 }
 
 fn run(arguments: &[&str]) -> Output {
@@ -63,7 +46,7 @@ fn integer(value: &Value) -> u64 {
 #[test]
 fn json_says_what_is_behind_its_numbers() {
     let report = report();
-    assert_eq!(report["schema"], "moe-model/deepseek_v3/1");
+    assert_eq!(report["schema"], "moe-model/deepseek_v3/2");
     assert_eq!(report["micro_batches"], 32);
     assert_eq!(report["world_size"], 1024);
     assert_eq!(report["whole_model"]["parameters"]["total"], 671_026_404_352_u64);
@@ -71,6 +54,8 @@ fn json_says_what_is_behind_its_numbers() {
         assert!(report[key].as_str().is_some_and(|text| text.contains(part)), "{key}: {}", report[key]);
     }
     assert_eq!(report["spec"]["mesh"]["ep"], 8, "the declaration is part of the report");
+    let spec: Spec = serde_json::from_value(report["spec"].clone()).expect("it is a Spec as files hold it");
+    assert_eq!((spec.architecture.hidden, judge(&spec).len()), (7168, 0));
 }
 
 #[test]

@@ -142,7 +142,7 @@ const BREACHES: &[Breach] = &[
     }),
     ("deepspeed-one-zero", |s| (s.layout.target, s.layout.zero.expert) = (Target::Deepspeed, ZeroStage::None)),
     ("deepspeed-moe-zero", |s| {
-        (s.layout.target, s.layout.zero) = (Target::Deepspeed, s.layout.zero.at(ZeroStage::Parameters))
+        (s.layout.target, s.layout.zero) = (Target::Deepspeed, s.layout.zero.at(ZeroStage::Parameters));
     }),
     ("torchtitan-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::Torchtitan, Schedule::ZbH1)),
     ("torchtitan-kv-heads", |s| {

@@ -192,6 +192,7 @@ const CANDIDATES: usize = 14;
 /// What a rank holds changes only behind the first stage, where layers with experts begin, and at the last; a pipeline
 /// costs as many sums as it has kinds of stages. Within one kind the micro-batches in flight change by the same number
 /// from rank to rank (`schedule.rs`), folded ones but for ranks where the micro-batches of a step are all in flight.
+#[allow(clippy::cast_possible_truncation)] // a list is short
 const fn candidates(plan: &Plan) -> ([u64; CANDIDATES], usize) {
     let (ranks, turn, count) = (plan.stages(), plan.turn(), plan.spec().layout.batch.count);
     let (last, before) = (ranks - 1, turn.saturating_sub(1));

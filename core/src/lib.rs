@@ -6,6 +6,7 @@
 //! the user's crate, and the run time.
 #![no_std]
 
+// To read a file, which may hold anything, and for tests.
 #[cfg(any(test, feature = "serde"))]
 extern crate alloc;
 
@@ -16,6 +17,8 @@ pub mod device;
 pub mod inventory;
 mod key;
 pub mod law;
+pub mod misread;
+mod nearest;
 pub mod parameters;
 mod plan;
 mod saturating;

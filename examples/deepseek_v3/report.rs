@@ -7,7 +7,7 @@ use moe_model::{Bytes, Parameters, Peak, Plan, Spec, Violations};
 use serde::Serialize;
 
 /// Changes with any key of the JSON.
-const SCHEMA: &str = "moe-model/deepseek_v3/1";
+const SCHEMA: &str = "moe-model/deepseek_v3/2";
 const MODEL: &str = "DeepSeek-V3 (arXiv:2412.19437)";
 const SOURCE: &str =
     "arXiv:2502.07846v1; printed values as a published review and third-party transcriptions give them";

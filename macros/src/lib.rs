@@ -5,7 +5,6 @@ mod ast;
 mod expand;
 mod judge;
 mod lower;
-mod nearest;
 mod report;
 #[cfg(test)]
 mod tests;

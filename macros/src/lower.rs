@@ -2,8 +2,11 @@
 //! Spec stands where each value was written, and the Rust literal made of the user's own tokens.
 
 use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
-use crate::nearest::nearest;
 use crate::report::Report;
+use moe_model_core::misread::{
+    did_you_mean, given_twice, has_no_key, key_help, lacks, listed, nearest, one_of, outgrows_64_bits, shortened,
+    thousandths,
+};
 use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, StageList, Word};
 use moe_model_core::{Key, KeySet};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -79,7 +82,7 @@ pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
     let Declaration { attrs, vis, name, entries, layouts } = declaration;
     let mut lowering = Lowering { spec: Spec::DEFAULT, unknown: KeySet::EMPTY, places: Places::of(&name), report };
     let before = lowering.report.len();
-    let owner = Owner { words: "an architecture".to_owned(), place: name.to_token_stream() };
+    let owner = Owner { group: None, words: "an architecture".to_owned(), place: name.to_token_stream() };
     let literal = lowering.group("Architecture", Architecture::FIELDS, &owner, &entries);
     let Lowering { spec, unknown, places, report } = lowering;
     let architecture = Part { spec, unknown, places, literal, broken: report.len() > before };
@@ -129,7 +132,7 @@ fn inherited(base: &Ident, known: &[(Ident, Vec<Entry>)], own: &[Entry], report:
     let Some((_, entries)) = known.iter().find(|(name, _)| name == base) else {
         let names: Vec<String> = known.iter().map(|(name, _)| name.to_string()).collect();
         let help = match nearest(&base.to_string(), names.iter().map(String::as_str)) {
-            Some(name) => format!("\n= help: did you mean `{name}`?"),
+            Some(name) => format!("\n= help: {}", did_you_mean(name)),
             None if names.is_empty() => "\n= help: a layout is built on one that is declared above it".to_owned(),
             None => format!("\n= help: declared above: {}", listed(names.iter().map(String::as_str))),
         };
@@ -151,7 +154,7 @@ fn lower_layout(
     let mut places = architecture.places.clone();
     places.name = item.name.clone();
     let mut lowering = Lowering { spec: architecture.spec, unknown: architecture.unknown, places, report };
-    let owner = Owner { words: name, place: item.name.to_token_stream() };
+    let owner = Owner { group: None, words: name, place: item.name.to_token_stream() };
     let Some(inherited) = inherited else {
         // Without its base nothing is known to be missing.
         let _ = lowering.fields(Layout::FIELDS, &owner, &item.entries);
@@ -178,6 +181,8 @@ fn lower_layout(
 
 /// Whose keys are read: how to name it, and what to underline where keys are missing.
 struct Owner {
+    /// The group, if it is one.
+    group: Option<Key>,
     words: String,
     place: TokenStream,
 }
@@ -208,7 +213,7 @@ impl Lowering<'_> {
                 continue;
             };
             if let Some(first) = entries[..i].iter().find(|other| other.key == *key) {
-                self.report.error(key, format!("`{}` is given twice", field.key.path()));
+                self.report.error(key, given_twice(field.key).as_str());
                 self.report.error(&first.key, format!("`{}` is first given here", field.key.path()));
                 continue;
             }
@@ -221,30 +226,23 @@ impl Lowering<'_> {
 
     fn unknown_key(&mut self, key: &Ident, fields: &'static [Field], owner: &Owner) {
         let written = key.to_string();
-        let names = || fields.iter().map(|field| field.key.name());
-        let elsewhere = |fields: &[Field]| fields.iter().any(|field| written == field.key.name());
+        let is_among = |fields: &[Field]| fields.iter().any(|field| written == field.key.name());
         let help = if written == "layout" {
             "a layout has a name: `layout Name: layout { … }`".to_owned()
-        } else if let Some(group) = group_with(&written) {
-            format!("`{written}` is a key of `{group}`")
-        } else if elsewhere(Layout::FIELDS) {
+        } else if is_among(Layout::FIELDS) {
             format!("`{written}` is a key of a layout: `layout Name: layout {{ {written}: …, }}`")
-        } else if elsewhere(Architecture::FIELDS) {
+        } else if is_among(Architecture::FIELDS) {
             format!("`{written}` is a key of the architecture, outside any layout")
         } else {
-            match nearest(&written, names()) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("its keys are {}", listed(names())),
-            }
+            key_help(owner.group, &written, fields.iter().map(|field| field.key.name())).to_string()
         };
-        self.report.error(key, format!("{} has no key `{written}`\n= help: {help}", owner.words));
+        self.report.error(key, format!("{}\n= help: {help}", has_no_key(&owner.words, &written)));
     }
 
     fn missing(&mut self, fields: &'static [Field], owner: &Owner, given: &[&Ident]) {
         let missing = fields.iter().filter(|field| field.required && given.iter().all(|key| *key != field.key.name()));
-        let names: Vec<&str> = missing.map(|field| field.key.name()).collect();
-        if !names.is_empty() {
-            self.report.error(&owner.place, format!("{} lacks {}", owner.words, listed(names)));
+        if let Some(text) = lacks(&owner.words, missing.map(|field| field.key.name())) {
+            self.report.error(&owner.place, text.as_str());
         }
     }
 
@@ -292,7 +290,7 @@ impl Lowering<'_> {
         self.spec.choose(key, index as u64);
         self.places.written.insert(key, key_token.to_token_stream());
         let entries = ast::entries(body, self.report);
-        let owner = Owner { words: format!("`{}`", key.path()), place: key_token.to_token_stream() };
+        let owner = Owner { group: Some(key), words: format!("`{}`", key.path()), place: key_token.to_token_stream() };
         let literal = self.group(kind.ty, kind.fields, &owner, &entries);
         if kind.variant.is_empty() {
             return Some(literal);
@@ -364,8 +362,7 @@ impl Lowering<'_> {
                 return None;
             }
             let Ok(number) = literal.base10_parse::<u64>() else {
-                let message = format!("`{}` = {} does not fit in 64 bits", key.path(), literal.base10_digits());
-                self.report.error(at, message);
+                self.report.error(at, outgrows_64_bits(key, literal.base10_digits()).as_str());
                 return None;
             };
             self.spec.set(key, number);
@@ -469,40 +466,6 @@ fn is_string(tokens: &TokenStream) -> bool {
     matches!(syn::parse2(tokens.clone()), Ok(Lit::Str(_)))
 }
 
-/// The group that a key belongs to, if it is one of exactly one.
-fn group_with(written: &str) -> Option<&'static str> {
-    let groups = || Architecture::FIELDS.iter().chain(Layout::FIELDS);
-    let is_top = groups().any(|field| field.key.name() == written);
-    let mut holders = groups().filter(|field| match &field.value {
-        spec::Value::Choice { kinds, .. } => {
-            kinds.iter().any(|kind| kind.fields.iter().any(|field| field.key.name() == written))
-        }
-        _ => false,
-    });
-    match (holders.next(), holders.next()) {
-        (Some(holder), None) if !is_top => Some(holder.key.path()),
-        _ => None,
-    }
-}
-
-/// `1.25` as 1250, if it has at most three places.
-fn thousandths(digits: &str) -> Option<u64> {
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    if part.len() > 3 {
-        return None;
-    }
-    let part: u64 = format!("{part:0<3}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
-}
-
-/// What was written, as far as a line of a message has room for it.
-fn shortened(written: &str) -> String {
-    match written.char_indices().nth(40) {
-        Some((end, _)) => format!("{}…", &written[..end]),
-        None => written.to_owned(),
-    }
-}
-
 /// A path of the core's table, underlined as the word that stands for it.
 fn path(path: &str, span: Span) -> TokenStream {
     let parts = path.split("::").map(|part| Ident::new(part, span.resolved_at(Span::call_site())));
@@ -512,25 +475,6 @@ fn path(path: &str, span: Span) -> TokenStream {
 fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
     let ty = path(ty, Span::call_site());
     quote!(#ty { #fields ..#ty::DEFAULT })
-}
-
-/// `` `a`, `b` and `c` ``.
-fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    joined(names, " and ")
-}
-
-/// `` `a`, `b` or `c` ``.
-fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    joined(names, " or ")
-}
-
-fn joined<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    match &names[..] {
-        [] => String::new(),
-        [name] => name.clone(),
-        [names @ .., name] => format!("{}{last}{name}", names.join(", ")),
-    }
 }
 
 /// `OneNode` and `one_node` as `ONE_NODE`.

@@ -204,14 +204,13 @@ impl Quantity {
     #[must_use]
     pub const fn keys(self) -> &'static [Key] {
         match self {
-            Self::Of(key) => single(key),
+            Self::Of(key) | Self::Twice(key) => single(key),
             Self::Product(keys) | Self::Sum(keys) => keys,
             Self::Reachable => &[Key::ExpertsActiveGroups, Key::ExpertsRouted, Key::ExpertsGroups],
             Self::RingPieces => &[Key::MeshCp, Key::MeshTp, Key::MeshSequenceParallel],
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Places => SHAPE,
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
-            Self::Twice(key) => single(key),
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
             Self::HeadBlocks => &[
                 Key::MeshTp,
@@ -549,8 +548,6 @@ impl Law {
                 chunks >= least && chunks <= most
             }
             Rule::LastGroupFills => last_group(n) == 0 || last_group(n) >= n.of(Key::MeshPp),
-            // Judged of plans: a list is not among the numbers.
-            Rule::RanksHoldLayers => true,
             Rule::SkewIsPossible => {
                 let skew = n.of(Key::RoutingSkew);
                 skew >= 1000 && skew <= worst_skew(n)
@@ -559,7 +556,8 @@ impl Law {
                 let factor = n.of(Key::RoutingFactor);
                 factor >= 1 && factor <= worst_factor(n)
             }
-            Rule::Fits64Bits | Rule::FitsDevice => true,
+            // Judged of plans.
+            Rule::Fits64Bits | Rule::FitsDevice | Rule::RanksHoldLayers => true,
         }
     }
 

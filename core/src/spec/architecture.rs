@@ -66,13 +66,10 @@ impl Gqa {
 
 /// The attention of every layer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(tag = "kind"))]
 pub enum Attention {
     /// Multi-head latent attention.
-    #[cfg_attr(feature = "serde", serde(rename = "mla"))]
     Mla(Mla),
     /// Grouped-query attention.
-    #[cfg_attr(feature = "serde", serde(rename = "gqa"))]
     Gqa(Gqa),
 }
 
@@ -98,7 +95,6 @@ group! {
 
 /// What the model is, apart from how it is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Architecture {
     /// Width of the residual stream.
     pub hidden: u64,
@@ -109,10 +105,8 @@ pub struct Architecture {
     /// Attention of every layer.
     pub attention: Attention,
     /// Router and experts.
-    #[cfg_attr(feature = "serde", serde(default))]
     pub experts: Experts,
     /// Multi-token-prediction modules behind the last layer (DeepSeek-V3's `num_nextn_predict_layers`).
-    #[cfg_attr(feature = "serde", serde(default))]
     pub mtp: u64,
 }
 

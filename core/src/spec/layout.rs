@@ -271,13 +271,10 @@ group! {
 
 /// How many token copies a rank's experts must make room for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(tag = "kind"))]
 pub enum Routing {
     /// No token is dropped.
-    #[cfg_attr(feature = "serde", serde(rename = "dropless"))]
     Dropless(Dropless),
     /// A fixed number of slots for each expert.
-    #[cfg_attr(feature = "serde", serde(rename = "capacity"))]
     Capacity(Capacity),
 }
 
@@ -342,13 +339,10 @@ group! {
 /// By whose rules activations and transients are counted. Neither of these counts MTP modules or the
 /// router's correction bias on a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(tag = "kind"))]
 pub enum Accounting {
     /// arXiv:2502.07846.
-    #[cfg_attr(feature = "serde", serde(rename = "paper"))]
     Paper(Paper),
     /// The hand-sized worked example.
-    #[cfg_attr(feature = "serde", serde(rename = "worked_example"))]
     WorkedExample(WorkedExample),
 }
 
@@ -384,7 +378,6 @@ words! {
 
 /// How the model is laid out and run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Layout {
     /// The mesh of ranks.
     pub mesh: Mesh,

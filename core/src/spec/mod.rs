@@ -5,6 +5,8 @@
 //! [`Key`]. A new key is one line in `key.rs` and one line there.
 
 mod architecture;
+#[cfg(feature = "serde")]
+pub mod file;
 mod layout;
 pub(crate) mod schema;
 mod stage_list;
@@ -45,13 +47,10 @@ pub const GROUPS: &[&[Field]] = &[
 
 /// One architecture under one layout: everything that a budget depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spec {
     /// What the model is.
-    #[cfg_attr(feature = "serde", serde(flatten))]
     pub architecture: Architecture,
     /// How it is laid out.
-    #[cfg_attr(feature = "serde", serde(flatten))]
     pub layout: Layout,
 }
 

@@ -136,6 +136,12 @@ impl StageList {
         Some(list)
     }
 
+    /// Whether a text is meant to be a layout string rather than a word, right or not.
+    #[must_use]
+    pub fn is_meant_by(text: &str) -> bool {
+        text.starts_with('E') || text.contains(['|', '*', '('])
+    }
+
     /// Whether there is no list.
     #[must_use]
     pub const fn is_none(&self) -> bool {
@@ -385,21 +391,6 @@ const fn repetition(text: &[u8], at: &mut usize, end: usize) -> Result<u64, Faul
         *at += 1;
     }
     if times == 0 { Fault::new(star, "a number from 1 stands behind `*`") } else { Ok(times) }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for StageList {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.text().as_str())
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for StageList {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = <alloc::string::String as serde::Deserialize>::deserialize(from)?;
-        if text.is_empty() { Ok(Self::NONE) } else { Self::read(&text).map_err(serde::de::Error::custom) }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use crate::text::Text;
 
 /// A factor in thousandths, written as a decimal number: a routing skew, a capacity factor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Factor {
     /// Thousandths of one.
     pub thousandths: u64,
@@ -30,7 +29,6 @@ impl core::fmt::Display for Factor {
 
 /// Percent on top of an amount, written `percent(10)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Percent {
     /// The number in front of the percent sign.
     pub percent: u64,

@@ -102,18 +102,13 @@ pub(super) const fn blame(
         }
         pass += 1;
     }
-    match best {
-        Some(best) => {
-            let best = lasting(law, numbers, best, reach);
-            let carried = carried(law, numbers, best.key, reach);
-            Violation { law: Some(law), at: best.key, below: best.below, above: best.above, carried }
-        }
-        None => {
-            let at = likeliest(law, numbers, written);
-            let carried = carried(law, numbers, at, reach);
-            Violation { law: Some(law), at, below: None, above: None, carried }
-        }
-    }
+    let (at, below, above) = if let Some(best) = best {
+        let best = lasting(law, numbers, best, reach);
+        (best.key, best.below, best.above)
+    } else {
+        (likeliest(law, numbers, written), None, None)
+    };
+    Violation { law: Some(law), at, below, above, carried: carried(law, numbers, at, reach) }
 }
 
 /// A factor of one degree moved to another: the same ranks.

@@ -52,7 +52,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    const CAPACITY: usize = 128;
+    const CAPACITY: usize = 80;
 
     const fn of(spec: &Spec, severity: &'static str) -> Self {
         Self { list: [None; Self::CAPACITY], len: 0, spec: *spec, severity }

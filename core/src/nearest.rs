@@ -1,7 +1,10 @@
 //! Did you mean.
 
+/// What nobody mistypes for a key is not worth a table: longer words, in bytes, are near nothing.
+const LONGEST: usize = 64;
+
 /// The known name closest to what was written, if it is close enough to be meant.
-pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be off, and one in short names.
     let limit = (written.len() / 3).max(1);
     known
@@ -20,25 +23,28 @@ fn is_word_of(written: &str, name: &str) -> bool {
 
 /// Edits of one letter between two words, a swap of neighbours counting as one (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
-    // What nobody mistypes for a key is not worth a table.
-    if a.len() > 64 || b.len() > 64 {
+    if a.len() > LONGEST || b.len() > LONGEST {
         return usize::MAX;
     }
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, &x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
+    let mut letters = ['\0'; LONGEST];
+    let len = b.chars().zip(&mut letters).map(|(letter, place)| *place = letter).count();
+    let b = &letters[..len];
+    // Rows of the table: of the letters of `a` up to the one before last, the last, and this one.
+    let mut before = [0; LONGEST + 1];
+    let mut last: [usize; LONGEST + 1] = core::array::from_fn(|j| j);
+    let mut previous = None;
+    for (i, x) in a.chars().enumerate() {
+        let mut row = [i + 1; LONGEST + 1];
         for (j, &y) in b.iter().enumerate() {
             let mut cost = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
+            if j > 0 && x == b[j - 1] && previous == Some(y) {
                 cost = cost.min(before[j - 1] + 1);
             }
-            row.push(cost);
+            row[j + 1] = cost;
         }
-        before = std::mem::replace(&mut last, row);
+        (before, last, previous) = (last, row, Some(x));
     }
-    last[b.len()]
+    last[len]
 }
 
 #[cfg(test)]
@@ -52,6 +58,9 @@ mod tests {
         assert_eq!(nearest("haeds", keys), Some("heads"));
         assert_eq!(nearest("dense_layers", keys), Some("dense"));
         assert_eq!(nearest("microbatch", keys), None);
+        assert_eq!(nearest("größen", ["größe"]), Some("größe"));
+        assert_eq!(nearest("", keys), None);
+        assert_eq!(nearest(&"x".repeat(64), keys), None);
         assert_eq!(nearest(&"x".repeat(10_000), keys), None);
     }
 }

@@ -1,0 +1,158 @@
+//! From a file to a Spec: each key is looked up in the table of keys, each value read as that table says. One fault
+//! never hides another.
+
+use super::leaf::{self, Complaint, cannot_be};
+use super::tree::{Document, Node};
+use super::{Declared, Fault, Faults, KIND};
+use crate::key::{Key, KeySet};
+use crate::misread::{did_you_mean, given_twice, has_no_key, key_help, lacks, nearest, one_of};
+use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value, Word};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+pub(super) fn read(document: &Document) -> Result<Declared, Faults> {
+    let mut reading = Reading { spec: Spec::DEFAULT, written: KeySet::EMPTY, list: Vec::new() };
+    reading.group(None, &[Architecture::FIELDS, Layout::FIELDS], document.entries.iter());
+    let Reading { spec, written, list } = reading;
+    if list.is_empty() { Ok(Declared { spec, written }) } else { Err(Faults { list }) }
+}
+
+struct Reading {
+    spec: Spec,
+    written: KeySet,
+    list: Vec<Fault>,
+}
+
+type Entry = (String, Node);
+
+impl Reading {
+    /// All keys of a group, or of the Spec itself.
+    fn group<'e>(&mut self, owner: Option<Key>, fields: &[&'static [Field]], entries: impl Iterator<Item = &'e Entry>) {
+        let fields = || fields.iter().copied().flatten();
+        let mut given = KeySet::EMPTY;
+        for (name, node) in entries {
+            let Some(field) = fields().find(|field| field.key.name() == name) else {
+                self.unknown(owner, name, fields().map(|field| field.key.name()));
+                continue;
+            };
+            if given.has(field.key) {
+                self.fault(field.key.path(), given_twice(field.key), "");
+                continue;
+            }
+            given = given.with(field.key);
+            self.value(field, node);
+        }
+        let missing = fields().filter(|field| field.required && !given.has(field.key));
+        if let Some(message) = lacks(&named(owner), missing.map(|field| field.key.name())) {
+            self.fault(owner.map_or("", Key::path), message, "");
+        }
+    }
+
+    fn unknown<'n>(&mut self, owner: Option<Key>, name: &str, names: impl Iterator<Item = &'n str> + Clone) {
+        let is_top = [Architecture::FIELDS, Layout::FIELDS].into_iter().flatten().any(|field| field.key.name() == name);
+        // In TOML what stands behind a table's header is the table's.
+        let help = match owner {
+            Some(owner) if is_top => format!("`{name}` stands outside `{}`", owner.path()),
+            _ => key_help(owner, name, names).to_string(),
+        };
+        let path = owner.map_or_else(|| name.to_string(), |owner| format!("{}.{name}", owner.path()));
+        self.fault(path, has_no_key(&named(owner), name), help);
+    }
+
+    fn value(&mut self, field: &'static Field, node: &Node) {
+        if let (Value::Choice { words, kinds: kinds @ [_, ..] }, Node::Table(entries)) = (&field.value, node) {
+            self.table(field.key, words, kinds, entries);
+            return;
+        }
+        if let Some(text) = list_of(field, node) {
+            self.list_of_stages(text);
+            return;
+        }
+        match leaf::read(field, node) {
+            Ok(code) => {
+                self.spec.set(field.key, code);
+                self.written = self.written.with(field.key);
+            }
+            Err(Complaint { message, help }) => self.fault(field.key.path(), message, help),
+        }
+    }
+
+    /// A layout string, in its own place or in that of its group.
+    fn list_of_stages(&mut self, text: &str) {
+        match StageList::read(text) {
+            Ok(list) => {
+                self.spec.layout.stages.list = list;
+                self.written = self.written.with(Key::StagesList);
+            }
+            Err(fault) => {
+                let text = fault.text();
+                let (message, help) = text.as_str().split_once("\n= help: ").unwrap_or((text.as_str(), ""));
+                self.fault(Key::StagesList.path(), message, help);
+            }
+        }
+    }
+
+    /// A group, of the kind that it names or of the only one.
+    fn table(&mut self, key: Key, words: &[Word], kinds: &'static [Kind], entries: &[Entry]) {
+        let mut named = entries.iter().filter(|(name, _)| name == KIND).map(|(_, node)| node);
+        let place = match named.next() {
+            Some(node) => self.kind(key, words, kinds, node),
+            None if kinds.len() == 1 => Some(0),
+            None => {
+                let help = format!("it is {}", one_of(kinds.iter().map(|kind| kind.word)));
+                self.fault(key.path(), format!("`{}` lacks `{KIND}`", key.path()), help);
+                None
+            }
+        };
+        if named.next().is_some() {
+            let path = format!("{}.{KIND}", key.path());
+            self.fault(path.as_str(), format!("`{path}` is given twice"), "");
+        }
+        // Of what kind it was meant to be is not known: nor are its keys.
+        let Some(place) = place else { return };
+        self.spec.choose(key, place as u64);
+        self.written = self.written.with(key);
+        let keys = entries.iter().filter(|(name, _)| name != KIND);
+        self.group(Some(key), &[kinds[place].fields], keys);
+    }
+
+    /// The place of the kind that a table names.
+    fn kind(&mut self, key: Key, words: &[Word], kinds: &[Kind], node: &Node) -> Option<usize> {
+        let written = if let Node::Words(written) = node { written } else { "" };
+        let place = kinds.iter().position(|kind| kind.word == written);
+        if place.is_none() {
+            let names = || kinds.iter().map(|kind| kind.word);
+            let help = match nearest(written, names()) {
+                _ if words.iter().any(|word| word.word == written) => {
+                    format!("`{written}` takes no keys: write it in the table's place")
+                }
+                Some(name) => did_you_mean(name).to_string(),
+                None => format!("write {}", one_of(names())),
+            };
+            let path = format!("{}.{KIND}", key.path());
+            self.fault(path.as_str(), cannot_be(&path, node), help);
+        }
+        place
+    }
+
+    fn fault(&mut self, path: impl Into<String>, message: impl Into<String>, help: impl Into<String>) {
+        self.list.push(Fault { path: path.into(), message: message.into(), help: help.into() });
+    }
+}
+
+/// The layout string that stands in a value's place.
+fn list_of<'n>(field: &Field, node: &'n Node) -> Option<&'n str> {
+    match (&field.value, node) {
+        (Value::StageList, Node::Words(text)) => Some(text),
+        (Value::Choice { .. }, Node::Words(text)) if field.key == Key::Stages && StageList::is_meant_by(text) => {
+            Some(text)
+        }
+        _ => None,
+    }
+}
+
+/// Whose keys are read, as a sentence needs it.
+fn named(owner: Option<Key>) -> String {
+    owner.map_or_else(|| "the Spec".to_string(), |key| format!("`{}`", key.path()))
+}

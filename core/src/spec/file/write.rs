@@ -1,0 +1,68 @@
+//! From a Spec to a file: every key that the Spec has, in the order of the table of keys.
+
+use super::KIND;
+use super::leaf::Leaf;
+use crate::key::Numbers;
+use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value};
+use alloc::format;
+use serde::ser::{Error, SerializeMap};
+use serde::{Serialize, Serializer};
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let from = From { numbers: self.numbers(), list: &self.layout.stages.list };
+        let mut map = serializer.serialize_map(Some(Architecture::FIELDS.len() + Layout::FIELDS.len()))?;
+        for field in [Architecture::FIELDS, Layout::FIELDS].into_iter().flatten() {
+            entry(&mut map, field, &from)?;
+        }
+        map.end()
+    }
+}
+
+/// What a Spec holds: numbers, and the one thing that is none.
+struct From<'s> {
+    numbers: Numbers,
+    list: &'s StageList,
+}
+
+/// A group of one kind.
+struct Group<'s> {
+    /// The kind's word, where there are several.
+    word: Option<&'static str>,
+    fields: &'static [Field],
+    from: &'s From<'s>,
+}
+
+impl Serialize for Group<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(word) = self.word {
+            map.serialize_entry(KIND, word)?;
+        }
+        for field in self.fields {
+            entry(&mut map, field, self.from)?;
+        }
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -> Result<(), M::Error> {
+    let name = field.key.name();
+    if matches!(field.value, Value::StageList) && from.list.is_none() {
+        return Ok(());
+    }
+    if let Value::Choice { kinds: kinds @ [_, ..], .. } = &field.value {
+        let Some(kind) = kind_of(kinds, &from.numbers) else {
+            return Err(M::Error::custom(format!("`{}` is of no kind", field.key.path())));
+        };
+        let word = if kinds.len() > 1 { Some(kind.word) } else { None };
+        return map.serialize_entry(name, &Group { word, fields: kind.fields, from });
+    }
+    map.serialize_entry(name, &Leaf { field, code: from.numbers.of(field.key), list: from.list })
+}
+
+/// The kind that a Spec has: it has all its keys, and of kinds that share keys it is the one with most.
+fn kind_of(kinds: &'static [Kind], numbers: &Numbers) -> Option<&'static Kind> {
+    let is_whole = |kind: &&Kind| kind.fields.iter().all(|field| numbers.get(field.key).is_some());
+    kinds.iter().filter(is_whole).max_by_key(|kind| kind.fields.len())
+}

@@ -1,0 +1,72 @@
+//! Checks a Spec in a file: `cargo run --example check -- SPEC.toml`. What the macro says of a declaration while it
+//! compiles, this says of a file, with its lines.
+//!
+//! A valid Spec gets a summary on stdout and exit code 0. Laws that are broken go to stderr, all at once, and the exit
+//! code is 1; what cannot be read goes there too, and it is 2. `--json` writes a report to stdout in all three cases.
+
+#[path = "check/input.rs"]
+mod input;
+#[path = "check/places.rs"]
+mod places;
+#[path = "check/report.rs"]
+mod report;
+#[path = "check/text.rs"]
+mod text;
+
+use clap::{Arg, ArgAction, Command, value_parser};
+use report::Report;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let Some(path) = matches.get_one::<PathBuf>("SPEC") else { return ExitCode::from(2) };
+    let report = Report::of(path);
+    match print(&report, matches.get_flag("json")) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            // With stderr gone as well, the exit code is all there is.
+            let _ = writeln!(io::stderr(), "error: the report could not be written: {error}");
+            ExitCode::from(2)
+        }
+        // A reader such as `head` has seen enough.
+        _ => ExitCode::from(report.exit_code()),
+    }
+}
+
+fn print(report: &Report, json: bool) -> io::Result<()> {
+    if json {
+        let text = serde_json::to_string_pretty(report)? + "\n";
+        return io::stdout().write_all(text.as_bytes());
+    }
+    let text = text::of(report);
+    if report.valid { io::stdout().write_all(text.as_bytes()) } else { io::stderr().write_all(text.as_bytes()) }
+}
+
+fn command() -> Command {
+    Command::new("check")
+        .about("Checks a Mixture-of-Experts model and its layout, declared in a file")
+        .long_about(
+            "Checks a Mixture-of-Experts model and its layout, declared in a file.\n\n\
+             The keys are those of moe_model!: numbers as numbers, words as strings, groups as tables,\n\
+             with a kind where there are several. See examples/specs/deepseek_v3.toml.",
+        )
+        .after_long_help(
+            "Exit codes:\n  \
+             0  the Spec is valid; a summary is on stdout, with warnings on what is legal but costly\n  \
+             1  it breaks laws; all of them are on stderr, each at its line\n  \
+             2  it cannot be read; all that is wrong is on stderr, each at its line",
+        )
+        .arg(
+            Arg::new("SPEC")
+                .required(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The file: JSON if its name ends in .json, else TOML; - reads TOML from stdin"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print a report as JSON to stdout, with exact integers, whatever the outcome"),
+        )
+}
