@@ -112,7 +112,7 @@ impl Pipeline {
         list
     }
 
-    /// torch.distributed.pipelining, ScheduleZBVZeroBubble: written for enough micro-batches, those too many left out.
+    /// torch.distributed.pipelining, `ScheduleZBVZeroBubble`: written for enough micro-batches, those too many left out.
     fn zb_v(&self, rank: u64) -> Vec<Event> {
         let ranks = self.ranks;
         let enough = self.count.max(2 * ranks - 1);
@@ -139,11 +139,11 @@ impl Pipeline {
     /// The virtual stage of a chunk of a rank, and the direction of its micro-batches.
     fn place(&self, rank: u64, chunk: u64) -> (u64, u64) {
         match self.schedule {
-            Schedule::ZbV | Schedule::DualPipeV => ([rank, 2 * self.ranks - 1 - rank][chunk as usize], 0),
+            Schedule::ZbV | Schedule::DualPipeV => (if chunk == 0 { rank } else { 2 * self.ranks - 1 - rank }, 0),
             Schedule::DualPipe => {
                 // The first half of the ranks begin with what enters at rank 0, the others with what enters at the last.
                 let direction = chunk ^ u64::from(rank >= self.ranks / 2);
-                ([rank, self.ranks - 1 - rank][direction as usize], direction)
+                (if direction == 0 { rank } else { self.ranks - 1 - rank }, direction)
             }
             _ => (chunk * self.ranks + rank, 0),
         }
