@@ -18,6 +18,7 @@ mod key;
 pub mod law;
 pub mod parameters;
 mod plan;
+pub mod preset;
 mod saturating;
 pub mod sizes;
 pub mod spec;

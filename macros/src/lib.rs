@@ -7,6 +7,7 @@ mod judge;
 mod lower;
 mod nearest;
 mod report;
+mod source;
 #[cfg(test)]
 mod tests;
 

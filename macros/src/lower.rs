@@ -4,6 +4,7 @@
 use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
 use crate::nearest::nearest;
 use crate::report::Report;
+use crate::source::{self, Source};
 use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, Word};
 use moe_model_core::{Key, KeySet};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -76,13 +77,20 @@ impl Places {
 
 /// Lowers the architecture, then each layout over it.
 pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
-    let Declaration { attrs, vis, name, entries, layouts } = declaration;
+    let Declaration { attrs, vis, name, mut entries, layouts } = declaration;
+    let before = report.len();
+    let source = source::take(&mut entries, report);
+    let is_broken = matches!(source, Source::Broken);
     let mut lowering = Lowering { spec: Spec::DEFAULT, unknown: KeySet::EMPTY, places: Places::of(&name), report };
-    let before = lowering.report.len();
     let owner = Owner { words: "an architecture".to_owned(), place: name.to_token_stream() };
-    let literal = lowering.group("Architecture", Architecture::FIELDS, &owner, &entries);
+    let literal = match source {
+        Source::Absent => lowering.group("Architecture", Architecture::FIELDS, &owner, &entries),
+        // Without it nothing is known to be missing.
+        Source::Broken => lowering.fields(Architecture::FIELDS, &owner, &entries),
+        Source::Known(architecture, place) => lowering.over(&architecture, &place, &owner, &entries),
+    };
     let Lowering { spec, unknown, places, report } = lowering;
-    let architecture = Part { spec, unknown, places, literal, broken: report.len() > before };
+    let architecture = Part { spec, unknown, places, literal, broken: is_broken || report.len() > before };
     let layouts = lower_layouts(layouts, &architecture, report);
     Model { attrs, vis, name, architecture, layouts }
 }
@@ -198,6 +206,23 @@ impl Lowering<'_> {
         struct_literal(ty, &literal)
     }
 
+    /// The keys of an architecture that another stands for, as a Rust struct literal: those that are written, and all
+    /// others as the other has them, each standing at one place.
+    fn over(&mut self, other: &Architecture, place: &TokenStream, owner: &Owner, entries: &[Entry]) -> TokenStream {
+        let numbers = source::numbers(other);
+        self.spec.architecture = *other;
+        let mut literal = TokenStream::new();
+        let is_written = |field: &Field| entries.iter().any(|entry| entry.key == field.key.name());
+        for field in Architecture::FIELDS.iter().filter(|field| !is_written(field)) {
+            let (name, mut keys) = (Ident::new(field.key.name(), Span::call_site()), Vec::new());
+            let value = source::restated(field, &numbers, &mut keys);
+            literal.extend(quote!(#name: #value,));
+            self.places.written.extend(keys.into_iter().map(|key| (key, place.clone())));
+        }
+        literal.extend(self.fields(Architecture::FIELDS, owner, entries));
+        struct_literal("Architecture", &literal)
+    }
+
     /// The keys that are given, as fields of a struct literal.
     fn fields(&mut self, fields: &'static [Field], owner: &Owner, entries: &[Entry]) -> TokenStream {
         let mut literal = TokenStream::new();
@@ -229,10 +254,11 @@ impl Lowering<'_> {
             format!("`{written}` is a key of `{group}`")
         } else if elsewhere(Layout::FIELDS) {
             format!("`{written}` is a key of a layout: `layout Name: layout {{ {written}: …, }}`")
-        } else if elsewhere(Architecture::FIELDS) {
+        } else if elsewhere(Architecture::FIELDS) || written == source::KEY {
             format!("`{written}` is a key of the architecture, outside any layout")
         } else {
-            match nearest(&written, names()) {
+            let is_top = fields.iter().any(|field| field.key == Key::Hidden);
+            match nearest(&written, names().chain(is_top.then_some(source::KEY))) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("its keys are {}", listed(names())),
             }
@@ -458,7 +484,7 @@ fn thousandths(digits: &str) -> Option<u64> {
 }
 
 /// What was written, as far as a line of a message has room for it.
-fn shortened(written: &str) -> String {
+pub(crate) fn shortened(written: &str) -> String {
     match written.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &written[..end]),
         None => written.to_owned(),
@@ -466,18 +492,18 @@ fn shortened(written: &str) -> String {
 }
 
 /// A path of the core's table, underlined as the word that stands for it.
-fn path(path: &str, span: Span) -> TokenStream {
+pub(crate) fn path(path: &str, span: Span) -> TokenStream {
     let parts = path.split("::").map(|part| Ident::new(part, span.resolved_at(Span::call_site())));
     quote!(::moe_model::spec #(::#parts)*)
 }
 
-fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
+pub(crate) fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
     let ty = path(ty, Span::call_site());
     quote!(#ty { #fields ..#ty::DEFAULT })
 }
 
 /// `` `a`, `b` and `c` ``.
-fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     joined(names, " and ")
 }
 

@@ -63,6 +63,9 @@ const PIECES: &[&str] = &[
     "stages { first: 60 }",
     "percent(200)",
     "percent()",
+    "preset(deepseek_v3)",
+    "preset(x, 1)",
+    "architecture: preset(kimi_k2)",
     "(a, b)",
     "[1; 2]",
     "#[x]",
@@ -152,6 +155,24 @@ fn any_tokens_may_be_wrong() {
             input = replaced(input, &mut { at }, &parsed(PIECES[random.usize(..PIECES.len())]));
         }
         expand(input);
+    }
+}
+
+/// An architecture by name, and any token of it wrong.
+#[test]
+fn a_preset_may_be_wrong() {
+    let declaration =
+        parsed("pub struct X; architecture: preset(deepseek_v3), mtp: 0, experts: experts { routed: 8 },");
+    for (i, piece) in (0..count(declaration.clone())).flat_map(|i| PIECES.iter().map(move |piece| (i, piece))) {
+        expand(replaced(declaration.clone(), &mut { i }, &parsed(piece)));
+    }
+    let output = expand(parsed("struct X; architecture: preset(deepseek_v3), mtp: 0,"));
+    assert!(!output.contains("compile_error"), "{output}");
+    // What is not written is restated as one would write it.
+    for number in
+        ["hidden : 7168", "q_rank : 1536", "correction_bias : :: moe_model :: spec :: Switch :: On", "mtp : 0"]
+    {
+        assert!(output.contains(number), "{number} is missing: {output}");
     }
 }
 
