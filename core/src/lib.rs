@@ -6,12 +6,14 @@
 //! the user's crate, and the run time.
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "config"))]
 extern crate alloc;
 
 mod accounting;
 pub mod budget;
 mod bytes;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod device;
 pub mod inventory;
 mod key;
