@@ -3,6 +3,7 @@
 
 mod ast;
 mod expand;
+mod file;
 mod judge;
 mod lower;
 mod nearest;

@@ -19,6 +19,8 @@ pub(crate) struct Model {
     pub(crate) name: Ident,
     pub(crate) architecture: Part,
     pub(crate) layouts: Vec<NamedLayout>,
+    /// The file that the architecture was read from, by its absolute path.
+    pub(crate) file: Option<String>,
 }
 
 /// One layout of the model.
@@ -81,18 +83,19 @@ pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
     let before = report.len();
     let source = source::take(&mut entries, report);
     let is_broken = matches!(source, Source::Broken);
+    let file = if let Source::Known(known) = &source { known.file.clone() } else { None };
     let mut lowering = Lowering { spec: Spec::DEFAULT, unknown: KeySet::EMPTY, places: Places::of(&name), report };
     let owner = Owner { words: "an architecture".to_owned(), place: name.to_token_stream() };
     let literal = match source {
         Source::Absent => lowering.group("Architecture", Architecture::FIELDS, &owner, &entries),
         // Without it nothing is known to be missing.
         Source::Broken => lowering.fields(Architecture::FIELDS, &owner, &entries),
-        Source::Known(architecture, place) => lowering.over(&architecture, &place, &owner, &entries),
+        Source::Known(known) => lowering.over(&known.architecture, &known.place, &owner, &entries),
     };
     let Lowering { spec, unknown, places, report } = lowering;
     let architecture = Part { spec, unknown, places, literal, broken: is_broken || report.len() > before };
     let layouts = lower_layouts(layouts, &architecture, report);
-    Model { attrs, vis, name, architecture, layouts }
+    Model { attrs, vis, name, architecture, layouts, file }
 }
 
 fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Report) -> Vec<NamedLayout> {

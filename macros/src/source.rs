@@ -9,6 +9,7 @@ use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec};
 use moe_model_core::{Key, Numbers};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::LitStr;
 
 /// The key; it is none of the core's, which know only what it stands for.
 pub(crate) const KEY: &str = "architecture";
@@ -19,8 +20,23 @@ pub(crate) enum Source {
     Absent,
     /// It cannot be read, which is reported.
     Broken,
-    /// An architecture, and the token that stands for each of its numbers.
-    Known(Box<Architecture>, TokenStream),
+    /// It stands for this architecture.
+    Known(Box<Known>),
+}
+
+/// An architecture that is not written key by key.
+pub(crate) struct Known {
+    pub(crate) architecture: Architecture,
+    /// The token that stands for each of its numbers.
+    pub(crate) place: TokenStream,
+    /// The file that it was read from, by its absolute path.
+    pub(crate) file: Option<String>,
+}
+
+impl Known {
+    fn source(architecture: Architecture, place: impl ToTokens, file: Option<String>) -> Source {
+        Source::Known(Box::new(Self { architecture, place: place.to_token_stream(), file }))
+    }
 }
 
 /// Takes the key out of the entries of a declaration, and reads it.
@@ -58,6 +74,11 @@ fn read(entry: &Entry, report: &mut Report) -> Option<Source> {
         {
             preset(word, group, report)
         }
+        [TokenTree::Ident(word), TokenTree::Group(group)]
+            if word == "file" && group.delimiter() == Delimiter::Parenthesis =>
+        {
+            file(word, group, report)
+        }
         _ => {
             not_a_source(&tokens, &parts, report);
             None
@@ -70,8 +91,10 @@ fn not_a_source(tokens: &TokenStream, parts: &[TokenTree], report: &mut Report) 
     let written = tokens.to_string();
     let help = match parts {
         [TokenTree::Ident(name)] if Preset::named(&name.to_string()).is_some() => format!("write `preset({name})`"),
+        [TokenTree::Literal(path)] if path.to_string().starts_with('"') => format!("write `file({path})`"),
         [TokenTree::Ident(word), ..] if word == "preset" => format!("write `preset({EXAMPLE})`"),
-        _ => format!("write `preset({EXAMPLE})`, or another preset"),
+        [TokenTree::Ident(word), ..] if word == "file" => "write `file(\"config.json\")`".to_owned(),
+        _ => format!("write `preset({EXAMPLE})`, another preset, or `file(\"config.json\")`"),
     };
     report.error(tokens, format!("`{KEY}` cannot be `{}`\n= help: {help}", crate::lower::shortened(&written)));
 }
@@ -87,7 +110,7 @@ fn preset(word: &Ident, group: &Group, report: &mut Report) -> Option<Source> {
                 unknown_preset(name, report);
                 return None;
             };
-            Some(Source::Known(Box::new(preset.architecture), name.to_token_stream()))
+            Some(Known::source(preset.architecture, name, None))
         }
         [] => {
             report.error(quote!(#word #group), format!("a preset has a name\n= help: {}", presets()));
@@ -95,7 +118,7 @@ fn preset(word: &Ident, group: &Group, report: &mut Report) -> Option<Source> {
         }
         _ => {
             let stream = group.stream();
-            let quoted = syn::parse2::<syn::LitStr>(stream.clone()).map(|name| name.value());
+            let quoted = syn::parse2::<LitStr>(stream.clone()).map(|name| name.value());
             let help = match quoted {
                 Ok(name) if Preset::named(&name).is_some() => format!("write it without quotes: `preset({name})`"),
                 _ => presets(),
@@ -104,6 +127,21 @@ fn preset(word: &Ident, group: &Group, report: &mut Report) -> Option<Source> {
             None
         }
     }
+}
+
+fn file(word: &Ident, group: &Group, report: &mut Report) -> Option<Source> {
+    let stream = group.stream();
+    let Ok(path) = syn::parse2::<LitStr>(stream.clone()) else {
+        let bare: String = stream.to_string().split_whitespace().collect();
+        let is_path = !bare.is_empty() && bare.chars().all(|c| c.is_alphanumeric() || "./_-".contains(c));
+        let example = if is_path { crate::lower::shortened(&bare) } else { "config.json".to_owned() };
+        let message = format!("a file is named by its path in quotes\n= help: write `file(\"{example}\")`");
+        let at = if stream.is_empty() { quote!(#word #group) } else { stream };
+        report.error(at, message);
+        return None;
+    };
+    let (architecture, file) = crate::file::read(&path, report)?;
+    Some(Known::source(architecture, path, Some(file)))
 }
 
 fn unknown_preset(name: &Ident, report: &mut Report) {
