@@ -165,6 +165,13 @@ fn what_is_not_supported_is_named() {
     }
 }
 
+/// Number formats are a layout's; what a checkpoint is packed in changes no shape.
+#[test]
+fn quantization_is_passed_over() {
+    let fp8 = r#"{"fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]}"#;
+    assert_eq!(with("deepseek-v3", "quantization_config", Some(fp8)), with("deepseek-v3", "torch_dtype", None));
+}
+
 #[test]
 fn what_is_not_known_is_named_unless_it_is_null() {
     for field in ["use_qk_norm", "index_n_heads", "num_experts", "hidden_size2"] {
