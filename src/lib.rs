@@ -49,10 +49,12 @@
 //! code, and [`judge`] says at run time what the macro says while it expands.
 #![no_std]
 
+#[cfg(feature = "config")]
+pub use moe_model_core::config;
 pub use moe_model_core::device::{A100_80GB, B200, H100, H200};
 pub use moe_model_core::{
     Budget, Bytes, Chunk, Device, Entry, Inventory, Key, KeySet, Numbers, Parameters, Peak, Phase, Plan, Role, Spec,
-    Stage, Text, Violation, Violations, device, inventory, judge, law, parameters, sizes, spec,
+    Stage, Text, Violation, Violations, device, inventory, judge, law, parameters, preset, sizes, spec,
 };
 #[doc(inline)]
 pub use moe_model_gpu as gpu;
@@ -68,6 +70,37 @@ pub use moe_model_gpu as gpu;
 /// [`spec::Architecture`] and [`spec::Layout`] and of the groups in them.
 ///
 /// A number is a literal, or any constant expression: then the compiler judges the laws that it is part of.
+///
+/// # Architectures by name and out of files
+///
+/// `architecture: preset(name)` stands for all keys of the architecture of a published model (see [`preset`]), and
+/// `architecture: file("config.json")` for those that a Hugging Face config says. As in a layout that is built on another,
+/// a key that is written beside it holds instead, a group with all its keys. Laws that a number of the preset or file
+/// breaks are reported at its name or path.
+///
+/// ```
+/// use moe_model::{moe_model, preset};
+///
+/// moe_model! {
+///     pub struct DeepSeekV3;
+///     architecture: preset(deepseek_v3),
+///     mtp: 0,
+///     layout Main: layout {
+///         mesh: mesh { dp: 64, pp: 16, ep: 64 },
+///         stages: stages { first: 4, last: 1 },
+///         batch: batch { sequence: 4096, count: 32 },
+///         accounting: paper,
+///     },
+/// }
+///
+/// assert_eq!(DeepSeekV3::ARCHITECTURE.parameters(), preset::DEEPSEEK_V3.parameters());
+/// ```
+///
+/// The path is relative to the source file that it is written in, as that of `include_str!`; where the compiler (or an
+/// editor in its place) does not tell that file, to the folder of the crate's `Cargo.toml`. A change of the file rebuilds
+/// the crate. What a config means follows from its `model_type`, sizes never do: a size that it lacks is an error. So is
+/// each field that is not known, or has a value that is not supported; one that is null may pass, as it says no more than
+/// its absence. The same reader is `Architecture::from_config_json` at run time, behind the feature `config`.
 ///
 /// # What is generated
 ///

@@ -22,6 +22,7 @@ fn ui() {
     cases.pass("tests/ui/pass/*.rs");
     // Not `**`: the folder of valid declarations lies beside these.
     cases.compile_fail("tests/ui/*.rs");
+    cases.compile_fail("tests/ui/architecture/*.rs");
     cases.compile_fail("tests/ui/keys/*.rs");
     cases.compile_fail("tests/ui/layout/*.rs");
     cases.compile_fail("tests/ui/layouts/*.rs");

@@ -7,12 +7,14 @@
 #![no_std]
 
 // To read a file, which may hold anything, and for tests.
-#[cfg(any(test, feature = "serde"))]
+#[cfg(any(test, feature = "serde", feature = "config"))]
 extern crate alloc;
 
 mod accounting;
 pub mod budget;
 mod bytes;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod device;
 pub mod inventory;
 mod key;
@@ -21,6 +23,7 @@ pub mod misread;
 mod nearest;
 pub mod parameters;
 mod plan;
+pub mod preset;
 mod saturating;
 mod schedule;
 pub mod sizes;

@@ -43,10 +43,31 @@ impl Architecture {
     /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn parameters(&self) -> Parameters {
+        Parameters::of(&self.tally())
+    }
+
+    /// The sums of the whole model.
+    const fn tally(&self) -> Tally {
         let plan = self.alone();
         let mut list = Sink::new(&mut []);
         weights::list(&mut list, &plan, &plan.sizes(), Counts::NONE.with(plan.chunk(0, 0), 1));
-        Parameters::of(&list.tally)
+        list.tally
+    }
+
+    /// Parameters that one token meets: all of them but the routed experts that it does not visit. Embedding and head
+    /// are counted in full, multi-token-prediction modules and buffers not.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_parameters(&self) -> u64 {
+        let tally = self.tally();
+        // By default the routed experts are what the group of experts holds.
+        let (all, routed) = (tally.moe + tally.non_moe, tally.grouped[1]);
+        if self.experts.routed == 0 {
+            return cut(all);
+        }
+        cut(all - routed + routed / self.experts.routed as u128 * self.experts.active as u128)
     }
 
     /// Parameters of the multi-token-prediction modules; they use the model's embedding and head.

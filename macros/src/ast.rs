@@ -2,6 +2,7 @@
 //! with it.
 
 use crate::report::Report;
+use crate::source;
 use moe_model_core::Key;
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -235,7 +236,7 @@ fn starts_entry(chunk: &[TokenTree], i: usize) -> bool {
     };
     let is_colon = |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Punct(p)) if p.as_char() == ':' && p.spacing() == Spacing::Alone);
     let TokenTree::Ident(ident) = &chunk[i] else { return false };
-    let is_key = || Key::ALL.iter().any(|key| ident == key.name());
+    let is_key = || ident == source::KEY || Key::ALL.iter().any(|key| ident == key.name());
     let is_layout = || ident == "layout" && matches!(chunk.get(i + 1), Some(TokenTree::Ident(_)));
     ends_value && ((is_colon(chunk.get(i + 1)) && is_key()) || (is_layout() && is_colon(chunk.get(i + 2))))
 }

@@ -46,7 +46,7 @@ fn warning(warning: &Warning) -> TokenStream {
 
 /// The type with its constants; those of the smallest model where something is wrong.
 fn items(model: &Model, valid: bool) -> TokenStream {
-    let Model { attrs, vis, name, architecture, layouts } = model;
+    let Model { attrs, vis, name, architecture, layouts, file } = model;
     let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
     // Beside an error the architecture as written serves only the laws that wait for the compiler.
     let written = (!valid && !architecture.broken).then(|| {
@@ -64,7 +64,14 @@ fn items(model: &Model, valid: bool) -> TokenStream {
         quote!((#text, #spec))
     });
     let text = name.unraw().to_string();
+    // The build follows the file from here; an unused constant is not in the binary.
+    let file = file.iter().map(|path| {
+        quote!(
+            const _: &[::core::primitive::u8] = ::core::include_bytes!(#path);
+        )
+    });
     quote! {
+        #(#file)*
         #(#attrs)*
         #vis struct #name;
 

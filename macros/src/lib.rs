@@ -3,9 +3,11 @@
 
 mod ast;
 mod expand;
+mod file;
 mod judge;
 mod lower;
 mod report;
+mod source;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@
 
 use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
 use crate::report::Report;
+use crate::source::{self, Source};
 use moe_model_core::misread::{
     did_you_mean, given_twice, has_no_key, key_help, lacks, listed, nearest, one_of, outgrows_64_bits, shortened,
     thousandths,
@@ -21,6 +22,8 @@ pub(crate) struct Model {
     pub(crate) name: Ident,
     pub(crate) architecture: Part,
     pub(crate) layouts: Vec<NamedLayout>,
+    /// The file that the architecture was read from, by its absolute path.
+    pub(crate) file: Option<String>,
 }
 
 /// One layout of the model.
@@ -79,15 +82,23 @@ impl Places {
 
 /// Lowers the architecture, then each layout over it.
 pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
-    let Declaration { attrs, vis, name, entries, layouts } = declaration;
+    let Declaration { attrs, vis, name, mut entries, layouts } = declaration;
+    let before = report.len();
+    let source = source::take(&mut entries, report);
+    let is_broken = matches!(source, Source::Broken);
+    let file = if let Source::Known(known) = &source { known.file.clone() } else { None };
     let mut lowering = Lowering { spec: Spec::DEFAULT, unknown: KeySet::EMPTY, places: Places::of(&name), report };
-    let before = lowering.report.len();
     let owner = Owner { group: None, words: "an architecture".to_owned(), place: name.to_token_stream() };
-    let literal = lowering.group("Architecture", Architecture::FIELDS, &owner, &entries);
+    let literal = match source {
+        Source::Absent => lowering.group("Architecture", Architecture::FIELDS, &owner, &entries),
+        // Without it nothing is known to be missing.
+        Source::Broken => lowering.fields(Architecture::FIELDS, &owner, &entries),
+        Source::Known(known) => lowering.over(&known.architecture, &known.place, &owner, &entries),
+    };
     let Lowering { spec, unknown, places, report } = lowering;
-    let architecture = Part { spec, unknown, places, literal, broken: report.len() > before };
+    let architecture = Part { spec, unknown, places, literal, broken: is_broken || report.len() > before };
     let layouts = lower_layouts(layouts, &architecture, report);
-    Model { attrs, vis, name, architecture, layouts }
+    Model { attrs, vis, name, architecture, layouts, file }
 }
 
 fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Report) -> Vec<NamedLayout> {
@@ -203,6 +214,23 @@ impl Lowering<'_> {
         struct_literal(ty, &literal)
     }
 
+    /// The keys of an architecture that another stands for, as a Rust struct literal: those that are written, and all
+    /// others as the other has them, each standing at one place.
+    fn over(&mut self, other: &Architecture, place: &TokenStream, owner: &Owner, entries: &[Entry]) -> TokenStream {
+        let numbers = source::numbers(other);
+        self.spec.architecture = *other;
+        let mut literal = TokenStream::new();
+        let is_written = |field: &Field| entries.iter().any(|entry| entry.key == field.key.name());
+        for field in Architecture::FIELDS.iter().filter(|field| !is_written(field)) {
+            let (name, mut keys) = (Ident::new(field.key.name(), Span::call_site()), Vec::new());
+            let value = source::restated(field, &numbers, &mut keys);
+            literal.extend(quote!(#name: #value,));
+            self.places.written.extend(keys.into_iter().map(|key| (key, place.clone())));
+        }
+        literal.extend(self.fields(Architecture::FIELDS, owner, entries));
+        struct_literal("Architecture", &literal)
+    }
+
     /// The keys that are given, as fields of a struct literal.
     fn fields(&mut self, fields: &'static [Field], owner: &Owner, entries: &[Entry]) -> TokenStream {
         let mut literal = TokenStream::new();
@@ -231,10 +259,12 @@ impl Lowering<'_> {
             "a layout has a name: `layout Name: layout { … }`".to_owned()
         } else if is_among(Layout::FIELDS) {
             format!("`{written}` is a key of a layout: `layout Name: layout {{ {written}: …, }}`")
-        } else if is_among(Architecture::FIELDS) {
+        } else if is_among(Architecture::FIELDS) || written == source::KEY {
             format!("`{written}` is a key of the architecture, outside any layout")
         } else {
-            key_help(owner.group, &written, fields.iter().map(|field| field.key.name())).to_string()
+            let is_top = fields.iter().any(|field| field.key == Key::Hidden);
+            let names = fields.iter().map(|field| field.key.name()).chain(is_top.then_some(source::KEY));
+            key_help(owner.group, &written, names).to_string()
         };
         self.report.error(key, format!("{}\n= help: {help}", has_no_key(&owner.words, &written)));
     }
@@ -467,12 +497,12 @@ fn is_string(tokens: &TokenStream) -> bool {
 }
 
 /// A path of the core's table, underlined as the word that stands for it.
-fn path(path: &str, span: Span) -> TokenStream {
+pub(crate) fn path(path: &str, span: Span) -> TokenStream {
     let parts = path.split("::").map(|part| Ident::new(part, span.resolved_at(Span::call_site())));
     quote!(::moe_model::spec #(::#parts)*)
 }
 
-fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
+pub(crate) fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
     let ty = path(ty, Span::call_site());
     quote!(#ty { #fields ..#ty::DEFAULT })
 }

@@ -63,6 +63,7 @@ const PIECES: &[&str] = &[
     "stages { first: 60 }",
     "percent(200)",
     "percent()",
+    "architecture: preset(kimi_k2)",
     "(a, b)",
     "[1; 2]",
     "#[x]",
@@ -152,6 +153,41 @@ fn any_tokens_may_be_wrong() {
             input = replaced(input, &mut { at }, &parsed(PIECES[random.usize(..PIECES.len())]));
         }
         expand(input);
+    }
+}
+
+/// An architecture by name, and any token of it wrong.
+#[test]
+fn a_preset_may_be_wrong() {
+    let declaration =
+        parsed("pub struct X; architecture: preset(deepseek_v3), mtp: 0, experts: experts { routed: 8 },");
+    let sources = ["preset(x, 1)", "preset[kimi_k2]", "file(\"Cargo.toml\")", "file(a b)", "file \"x\"", "(preset)"];
+    let pieces = || PIECES.iter().chain(&sources);
+    for (i, piece) in (0..count(declaration.clone())).flat_map(|i| pieces().map(move |piece| (i, piece))) {
+        expand(replaced(declaration.clone(), &mut { i }, &parsed(piece)));
+    }
+    let output = expand(parsed("struct X; architecture: preset(deepseek_v3), mtp: 0,"));
+    assert!(!output.contains("compile_error"), "{output}");
+    // What is not written is restated as one would write it.
+    for number in
+        ["hidden : 7168", "q_rank : 1536", "correction_bias : :: moe_model :: spec :: Switch :: On", "mtp : 0"]
+    {
+        assert!(output.contains(number), "{number} is missing: {output}");
+    }
+}
+
+/// An architecture out of a file. Where the compiler tells no source file, a path begins at the crate's folder.
+#[test]
+fn a_file_is_read_and_followed() {
+    let path = "../tests/data/configs/deepseek-v3.json";
+    let output = expand(parsed(&format!("struct X; architecture: file({path:?}),")));
+    assert!(!output.contains("compile_error"), "{output}");
+    assert!(output.contains(":: core :: include_bytes ! (\"/"), "an absolute path: {output}");
+    let named = expand(parsed("struct X; architecture: preset(deepseek_v3),"));
+    assert!(output.ends_with(&named), "the same items but for the file:\n{output}\n{named}");
+    for wrong in ["", ".", "\0", "/dev/zero", "Cargo.toml", "../tests/data/configs/grok-1.json"] {
+        let output = expand(parsed(&format!("struct X; architecture: file({wrong:?}),")));
+        assert!(output.contains("compile_error") && output.contains("struct X"), "{wrong}: {output}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! How keys are described, and the macros by which a group is written once: its struct, its documentation, its
 //! [`Field`]s and its numbers by key.
 
-use crate::key::Key;
+use crate::key::{Key, Numbers};
 
 /// The largest number that a declaration may hold: the product of four of them, in bytes, still fits in 128 bits.
 pub const NUMBER_MAX: u64 = 1 << 31;
@@ -63,6 +63,13 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// The kind that numbers are of: it has all its keys there, and of kinds that share keys it is the one with most.
+    #[must_use]
+    pub fn chosen(kinds: &'static [Self], numbers: &Numbers) -> Option<&'static Self> {
+        let is_whole = |kind: &&Self| kind.fields.iter().all(|field| numbers.get(field.key).is_some());
+        kinds.iter().filter(is_whole).max_by_key(|kind| kind.fields.len())
+    }
+
     /// A group whose Rust struct stands alone, named after its key.
     pub(super) const fn plain(word: &'static str, ty: &'static str, fields: &'static [Field]) -> Self {
         Self { word, ty, variant: "", fields }

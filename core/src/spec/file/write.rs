@@ -52,17 +52,11 @@ fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -
         return Ok(());
     }
     if let Value::Choice { kinds: kinds @ [_, ..], .. } = &field.value {
-        let Some(kind) = kind_of(kinds, &from.numbers) else {
+        let Some(kind) = Kind::chosen(kinds, &from.numbers) else {
             return Err(M::Error::custom(format!("`{}` is of no kind", field.key.path())));
         };
         let word = if kinds.len() > 1 { Some(kind.word) } else { None };
         return map.serialize_entry(name, &Group { word, fields: kind.fields, from });
     }
     map.serialize_entry(name, &Leaf { field, code: from.numbers.of(field.key), list: from.list })
-}
-
-/// The kind that a Spec has: it has all its keys, and of kinds that share keys it is the one with most.
-fn kind_of(kinds: &'static [Kind], numbers: &Numbers) -> Option<&'static Kind> {
-    let is_whole = |kind: &&Kind| kind.fields.iter().all(|field| numbers.get(field.key).is_some());
-    kinds.iter().filter(is_whole).max_by_key(|kind| kind.fields.len())
 }

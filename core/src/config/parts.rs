@@ -1,0 +1,82 @@
+//! Parts of an architecture that several `model_type`s write alike.
+
+use super::fields::Fields;
+use crate::spec::{Experts, Gqa, Layers, Mla};
+use alloc::format;
+
+/// All layers alike: how many there are.
+pub(super) fn layer_count(fields: &mut Fields<'_>) -> u64 {
+    fields.number("num_hidden_layers")
+}
+
+/// Dense layers first, counted by `first_k_dense_replace`; `intermediate_size` is their width.
+pub(super) fn dense_first(fields: &mut Fields<'_>) -> Layers {
+    let (count, dense) = (layer_count(fields), fields.number("first_k_dense_replace"));
+    layers(fields, "first_k_dense_replace", count, dense)
+}
+
+/// So many dense layers of all, as some field says.
+pub(super) fn layers(fields: &mut Fields<'_>, field: &'static str, count: u64, dense: u64) -> Layers {
+    if dense > count {
+        fields.contradicts(field, &["num_hidden_layers"], format!("is more than `num_hidden_layers` = {count}"));
+    }
+    Layers { dense, moe: count.saturating_sub(dense), ffn: fields.number("intermediate_size") }
+}
+
+/// Latent attention; `num_key_value_heads` and `head_dim` mean nothing in it, though configs hold them.
+pub(super) fn mla(fields: &mut Fields<'_>) -> Mla {
+    fields.pass("num_key_value_heads");
+    fields.pass("head_dim");
+    let (nope, rope) = (fields.number("qk_nope_head_dim"), fields.number("qk_rope_head_dim"));
+    if let Some(both) = fields.optional("qk_head_dim")
+        && Some(both) != nope.checked_add(rope)
+    {
+        let how = format!("is not `qk_nope_head_dim` + `qk_rope_head_dim` = {nope} + {rope}");
+        fields.contradicts("qk_head_dim", &["qk_nope_head_dim", "qk_rope_head_dim"], how);
+    }
+    Mla {
+        heads: fields.number("num_attention_heads"),
+        q_rank: fields.number_or_null("q_lora_rank"),
+        kv_rank: fields.number("kv_lora_rank"),
+        nope,
+        rope,
+        value: fields.number("v_head_dim"),
+    }
+}
+
+/// Grouped-query attention of so many key/value heads. A head is `head_dim` wide where the config says so, else the
+/// heads share the hidden state out among them.
+pub(super) fn gqa(fields: &mut Fields<'_>, hidden: u64, heads: u64, kv_heads: u64) -> Gqa {
+    let head_dim = match fields.optional("head_dim") {
+        Some(head_dim) => head_dim,
+        None => quotient(fields, hidden, heads),
+    };
+    Gqa { heads, kv_heads, head_dim }
+}
+
+fn quotient(fields: &mut Fields<'_>, hidden: u64, heads: u64) -> u64 {
+    if heads != 0 && !hidden.is_multiple_of(heads) {
+        let how = format!(
+            "does not divide `hidden_size` = {hidden}\n= note: without `head_dim` the heads share the hidden state out"
+        );
+        fields.contradicts("num_attention_heads", &["hidden_size"], how);
+    }
+    hidden.checked_div(heads).unwrap_or(0)
+}
+
+/// Experts as DeepSeek's configs call them: shared ones are as wide as routed ones, and merged.
+pub(super) fn experts(fields: &mut Fields<'_>) -> Experts {
+    Experts {
+        routed: fields.number("n_routed_experts"),
+        shared: fields.number_or_null("n_shared_experts"),
+        active: fields.number("num_experts_per_tok"),
+        ffn: fields.number("moe_intermediate_size"),
+        ..Experts::DEFAULT
+    }
+}
+
+/// Experts in groups that routing is limited to; without the fields all are one group.
+pub(super) fn grouped(fields: &mut Fields<'_>, experts: Experts) -> Experts {
+    let groups = fields.optional("n_group").unwrap_or(1);
+    Experts { groups, active_groups: fields.optional("topk_group").unwrap_or(1), ..experts }
+}

@@ -1,0 +1,11 @@
+//! A folder for a file.
+
+use moe_model::moe_model;
+
+moe_model! {
+    pub struct M;
+
+    architecture: file("configs"),
+}
+
+fn main() {}

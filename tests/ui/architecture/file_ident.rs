@@ -1,0 +1,11 @@
+//! An identifier for a file.
+
+use moe_model::moe_model;
+
+moe_model! {
+    pub struct M;
+
+    architecture: file(config),
+}
+
+fn main() {}

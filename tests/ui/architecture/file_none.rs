@@ -1,0 +1,11 @@
+//! A file without a path.
+
+use moe_model::moe_model;
+
+moe_model! {
+    pub struct M;
+
+    architecture: file(),
+}
+
+fn main() {}

@@ -1,0 +1,19 @@
+//! The key given twice.
+
+use moe_model::moe_model;
+
+moe_model! {
+    pub struct M;
+
+    architecture: preset(deepseek_v3),
+    architecture: preset(deepseek_r1),
+
+    layout Main: layout {
+        mesh: mesh { dp: 64, pp: 16, ep: 64 },
+        stages: stages { first: 4, last: 1 },
+        batch: batch { sequence: 4096, count: 32 },
+        accounting: paper,
+    },
+}
+
+fn main() {}
