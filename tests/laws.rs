@@ -53,6 +53,7 @@ const BREACHES: &[Breach] = &[
     ("head-dim", |s| s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0 })),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
+    ("world-replicas", |s| (s.layout.mesh.dp, s.layout.mesh.world) = (0, 1000)),
     ("expert-grid", |s| s.layout.mesh.ep = 128),
     ("experts-ep", |s| (s.architecture.experts.routed, s.layout.mesh.ep) = (160, 64)),
     ("expert-ffn-etp", |s| (s.architecture.experts.ffn, s.layout.mesh.etp) = (2050, 4)),

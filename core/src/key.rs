@@ -1,5 +1,7 @@
 //! The keys of a declaration: one name per thing, in errors, documentation, code and files alike.
 
+use crate::spec::Mesh;
+
 macro_rules! keys {
     ($($variant:ident = $path:literal,)*) => {
         /// Every key that a declaration can hold, groups included; the architecture's come first.
@@ -195,17 +197,34 @@ impl KeySet {
 pub struct Numbers {
     pub(crate) values: [u64; Key::ALL.len()],
     pub(crate) present: KeySet,
+    /// Whether `mesh.dp` follows from the others: see [`Mesh::settled`](crate::spec::Mesh::settled).
+    pub(crate) dp_follows: bool,
     /// Layers and MTP modules of the stage list, whose stages stand for it among the values.
     pub(crate) listed: [u64; 2],
 }
 
 impl Numbers {
-    pub(crate) const NONE: Self = Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY, listed: [0; 2] };
+    pub(crate) const NONE: Self =
+        Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY, dp_follows: false, listed: [0; 2] };
 
     /// Writes the number of a key.
     pub(crate) const fn put(&mut self, key: Key, number: u64) {
         self.values[key as usize] = number;
         self.present.0 |= 1 << key as u8;
+    }
+
+    /// Changes a number, and what follows from it.
+    pub(crate) const fn change(&mut self, key: Key, number: u64) {
+        self.put(key, number);
+        match key {
+            Key::MeshDp => self.dp_follows = false,
+            Key::MeshWorld | Key::MeshTp | Key::MeshCp | Key::MeshPp if self.dp_follows => {
+                let (tp, cp, pp) = (self.of(Key::MeshTp), self.of(Key::MeshCp), self.of(Key::MeshPp));
+                let mesh = Mesh { dp: 0, tp, cp, pp, world: self.of(Key::MeshWorld), ..Mesh::DEFAULT };
+                self.put(Key::MeshDp, mesh.settled().dp);
+            }
+            _ => {}
+        }
     }
 
     /// The number of a key, 0 where the Spec has no such key.

@@ -77,7 +77,8 @@ impl Plan {
     };
 
     /// The plan of a Spec, if its layers fall to stages; all other laws are for the caller to judge.
-    pub(crate) const fn unchecked(spec: Spec) -> Option<Self> {
+    pub(crate) const fn unchecked(mut spec: Spec) -> Option<Self> {
+        spec.layout.mesh = spec.layout.mesh.settled();
         let shape = shape(&spec.layout);
         let replicas = replicas(&spec.layout);
         if !spec.layout.stages.list.is_none() {
@@ -104,7 +105,7 @@ impl Plan {
         verdict::advise(&self.spec, KeySet::EMPTY, verdict::given(&self.spec))
     }
 
-    /// What the user said.
+    /// What the user said, with the data-parallel degree as a number where it follows from the world.
     #[must_use]
     pub const fn spec(&self) -> &Spec {
         &self.spec

@@ -197,7 +197,7 @@ fn deferred(
         }
     }
     // Each number that only the compiler knows is judged for its range, with the first of its laws or alone.
-    for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key)) {
+    for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key) && part.places.has(*key)) {
         if judged.insert(format!("number-range {}", stand(KeySet::EMPTY.with(key), part))) {
             match groups.iter_mut().find(|group| group.at == key) {
                 Some(group) => group.laws |= RANGE,

@@ -184,7 +184,12 @@ fn lower_layout(
     if !base_is_broken {
         lowering.missing(Layout::FIELDS, &owner, &given);
     }
-    let Lowering { spec, unknown, places, report } = lowering;
+    let Lowering { spec, mut unknown, places, report } = lowering;
+    let world = KeySet::of(&[Key::MeshWorld, Key::MeshTp, Key::MeshCp, Key::MeshPp]);
+    if !places.has(Key::MeshDp) && places.has(Key::MeshWorld) && unknown.intersects(world) {
+        // It follows from these.
+        unknown = unknown.with(Key::MeshDp);
+    }
     let broken = architecture.broken || base_is_broken || !said.is_empty() || report.len() > before;
     let literal = struct_literal("Layout", &literal);
     Part { spec, unknown, places, literal, broken }

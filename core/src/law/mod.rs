@@ -176,6 +176,10 @@ pub enum When {
     GqaAllToAll,
     /// Where an optional number is given.
     Given(Key),
+    /// Where both the ranks of the job and the data-parallel degree are given.
+    WorldAndDp,
+    /// Where only the ranks of the job are given.
+    WorldAlone,
     /// Where ZeRO shards every parameter over `zero.ways` ranks.
     Uniform,
     /// As [`When::Uniform`], with `zero.ways` given.
@@ -396,6 +400,8 @@ impl When {
             Self::GqaAllToAll => is_all_to_all(n) && n.get(Key::AttentionKvHeads).is_some(),
             Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
             Self::Given(key) => of[key as usize] > 0,
+            Self::WorldAndDp => of[Key::MeshWorld as usize] > 0 && !n.dp_follows,
+            Self::WorldAlone => of[Key::MeshWorld as usize] > 0 && n.dp_follows,
             Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
             Self::UniformWays => of[Key::ZeroGroups as usize] == UNIFORM && of[Key::ZeroWays as usize] > 0,
             Self::ExpertZero => {
@@ -460,6 +466,7 @@ impl When {
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
             Self::SequenceParallel | Self::NoSequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
+            Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld, Key::MeshDp]),
             Self::Uniform | Self::UniformWays | Self::ByGroup => KeySet::of(&[Key::ZeroGroups]),
             Self::ExpertZero => EXPERTS.union(KeySet::of(&[Key::ZeroExpert, Key::ZeroGroups])),
             Self::Pipelined => KeySet::of(&[Key::MeshPp]),

@@ -108,8 +108,15 @@ pub const LAWS: &[Law] = &[
         "world-grid",
         &[Key::MeshWorld, Key::MeshDp, Key::MeshPp],
         Equal(Of(Key::MeshWorld), WORLD),
-        When::Given(Key::MeshWorld),
+        When::WorldAndDp,
         "every rank has one place in the mesh",
+    ),
+    law(
+        "world-replicas",
+        &[Key::MeshWorld, Key::MeshPp, Key::MeshTp, Key::MeshCp],
+        Divides(Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp]), Of(Key::MeshWorld)),
+        When::WorldAlone,
+        "without `mesh.dp` the ranks of the job fall to a whole number of replicas",
     ),
     law(
         "expert-grid",

@@ -6,7 +6,7 @@ use super::stage_list::StageList;
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
 use crate::key::{Key, KeySet, Numbers};
-use crate::saturating::mul;
+use crate::saturating::{mul, zero_or};
 
 words! {
     /// How context-parallel ranks share a sequence. Which of them does not change what a rank holds.
@@ -24,8 +24,8 @@ words! {
 group! {
     /// The mesh of ranks: how many share each axis. World = dp x tp x cp x pp; expert ranks lie inside a stage.
     Mesh {
-        /// Data-parallel degree of the dense part.
-        dp: number at least 1 = MeshDp;
+        /// Data-parallel degree of the dense part; 0 follows from `mesh.world`, and is 1 where that is not given either.
+        dp: number at least 0 = MeshDp, default 0;
         /// Tensor-parallel degree of attention, dense feed-forward network, embedding and head.
         tp: number at least 1 = MeshTp, default 1;
         /// Pipeline stages.
@@ -41,7 +41,7 @@ group! {
         etp: number at least 1 = MeshEtp, default 1;
         /// How context-parallel ranks share a sequence.
         context: Context = MeshContext, default Context::Contiguous;
-        /// Ranks of the whole job; 0 derives it. If given, it must equal the product.
+        /// Ranks of the whole job; 0 derives it. If given beside `mesh.dp`, it must equal the product.
         world: number at least 0 = MeshWorld, default 0;
         /// Whether the sequence is split over tensor-parallel ranks between the blocks.
         sequence_parallel: Switch = MeshSequenceParallel, default Switch::Off;
@@ -49,6 +49,17 @@ group! {
 }
 
 impl Mesh {
+    /// The mesh with its data-parallel degree as a number, where that follows from others.
+    #[must_use]
+    pub const fn settled(self) -> Self {
+        if self.dp > 0 {
+            return self;
+        }
+        let replica = mul(mul(self.tp, self.cp), self.pp);
+        let dp = if self.world == 0 { 1 } else { zero_or(self.world.checked_div(replica)) };
+        Self { dp, ..self }
+    }
+
     /// Ranks that hold one stage.
     #[must_use]
     pub const fn stage_ranks(&self) -> u64 {

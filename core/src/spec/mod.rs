@@ -74,6 +74,10 @@ impl Spec {
         }
         a.experts.read(n);
         l.mesh.read(n);
+        if l.mesh.dp == 0 {
+            n.dp_follows = true;
+            n.put(Key::MeshDp, l.mesh.settled().dp);
+        }
         l.stages.read(n);
         if !l.stages.list.is_none() {
             n.listed = [l.stages.list.layers(), l.stages.list.mtp()];

@@ -138,8 +138,8 @@ const fn carried(law: &Law, numbers: &Numbers, key: Key, reach: u64) -> Option<C
         while i < by.len() && degree.is_multiple_of(factor) {
             let mut trial = *numbers;
             let carrier = numbers.of(by[i]).saturating_mul(factor);
-            trial.put(key, degree / factor);
-            trial.put(by[i], carrier);
+            trial.change(key, degree / factor);
+            trial.change(by[i], carrier);
             if carrier <= NUMBER_MAX && law.holds(&trial) && breaches(&trial) & !before == 0 {
                 return Some(Carried { left: degree / factor, by: by[i], degree: carrier });
             }
@@ -252,7 +252,7 @@ const fn search(
     let mut value = start(law, numbers, key, old, up);
     let mut steps = 0;
     while steps < reach && value >= range.0 && value <= range.1 {
-        trial.put(key, value);
+        trial.change(key, value);
         if value != old && law.holds(&trial) {
             let after = before & !laws | breaches_among(laws, &trial);
             if after & !before & !pardoned == 0 && after & demanded == 0 {
@@ -313,7 +313,7 @@ const fn cofactor(keys: &[Key], numbers: &Numbers, key: Key) -> Option<u64> {
 const fn values(key: Key) -> Option<(u64, u64)> {
     match Spec::least(key) {
         // 0 stands for what is not given: nothing to suggest.
-        Some(0) if matches!(key, Key::MeshWorld | Key::BatchGlobal | Key::MeshVpp | Key::BatchGroup) => {
+        Some(0) if matches!(key, Key::MeshWorld | Key::MeshDp | Key::MeshVpp | Key::BatchGlobal | Key::BatchGroup) => {
             Some((1, NUMBER_MAX))
         }
         Some(least) => Some((least, NUMBER_MAX)),

@@ -2,7 +2,7 @@
 
 use super::KIND;
 use super::leaf::Leaf;
-use crate::key::Numbers;
+use crate::key::{Key, Numbers};
 use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value};
 use alloc::format;
 use serde::ser::{Error, SerializeMap};
@@ -48,7 +48,13 @@ impl Serialize for Group<'_> {
 
 fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -> Result<(), M::Error> {
     let name = field.key.name();
-    if matches!(field.value, Value::StageList) && from.list.is_none() {
+    // What was not said is not written: no list, and a degree that follows from others.
+    let is_unsaid = match field.key {
+        Key::StagesList => from.list.is_none(),
+        Key::MeshDp => from.numbers.dp_follows,
+        _ => false,
+    };
+    if is_unsaid {
         return Ok(());
     }
     if let Value::Choice { kinds: kinds @ [_, ..], .. } = &field.value {
