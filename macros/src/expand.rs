@@ -34,12 +34,27 @@ fn warning(warning: &Warning) -> TokenStream {
     let (first, last) = ends(place);
     let name = Ident::new(&id.replace('-', "_"), first);
     let parens = parens(last);
+    let unread = beside_editors(&quote! {
+        #[deprecated(note = #text)]
+        const fn #name() {}
+        #name #parens
+    });
     quote! {
         #(#attrs)*
+        #unread
+    }
+}
+
+/// What is for the compiler alone: its functions stand at the user's numbers, where an editor would find them instead
+/// of what the user means.
+fn beside_editors(block: &TokenStream) -> TokenStream {
+    quote! {
+        #[allow(unexpected_cfgs)]
         const _: () = {
-            #[deprecated(note = #text)]
-            const fn #name() {}
-            #name #parens
+            #[cfg(not(rust_analyzer))]
+            {
+                #block
+            }
         };
     }
 }
@@ -184,19 +199,17 @@ fn deferred(part: &Part, has_layout: bool, spec: &TokenStream, judged: &mut Hash
     });
     let written = Literal::u128_unsuffixed(part.places.written().bits());
     // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here but the type's name.
-    quote! {
-        const _: () = {
-            use ::moe_model::__private::*;
-            const S: &__Spec = #spec;
-            const B: __LawSet = __LawSet::of(#waiting).broken(S);
-            #[track_caller]
-            const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u64) {
-                __enforce(at, laws, B, #written, S)
-            }
-            #(#enforced)*
-            #budgets
-        };
-    }
+    beside_editors(&quote! {
+        use ::moe_model::__private::*;
+        const S: &__Spec = #spec;
+        const B: __LawSet = __LawSet::of(#waiting).broken(S);
+        #[track_caller]
+        const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u64) {
+            __enforce(at, laws, B, #written, S)
+        }
+        #(#enforced)*
+        #budgets
+    })
 }
 
 /// Where keys stand, and what they are where they do not: the same of two layouts if they are the same there.

@@ -15,6 +15,8 @@ pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
     Precision, Recompute, Routing, Schedule, Split, Stages, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
+#[doc(hidden)]
+pub use layout::{accounting, routing, stages, zero};
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use values::{Dtype, Factor, Percent, Switch, percent};
 
