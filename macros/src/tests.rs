@@ -1,5 +1,7 @@
 //! The macro takes any input: whatever tokens it is given, it answers with items and errors, quickly.
 
+mod expansion;
+
 use crate::{editor, model};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::time::{Duration, Instant};
