@@ -173,6 +173,7 @@ pub trait Model {
 pub mod __private {
     pub use moe_model_core::Spec as __Spec;
     pub use moe_model_core::verdict::{LawSet as __LawSet, enforce as __enforce, enforce_budget as __enforce_budget};
+    pub use moe_model_macros::editor as __editor;
 }
 
 /// The README's declaration compiles and says what it claims.

@@ -35,6 +35,8 @@ pub(crate) struct LayoutItem {
 pub(crate) struct Entry {
     pub(crate) key: Ident,
     pub(crate) value: Value,
+    /// Whether a comma stands behind it.
+    pub(crate) comma: bool,
 }
 
 /// What stands behind a colon.
@@ -48,6 +50,13 @@ pub(crate) enum Value {
     Broken,
     /// Nothing, not even a colon: to be reported if the key is one.
     Missing,
+}
+
+/// The tokens up to a comma.
+struct Chunk {
+    tokens: Vec<TokenTree>,
+    /// Whether it ends at a comma: not the last, nor one that lacks its comma.
+    comma: bool,
 }
 
 /// The head, which syn reads; the rest is cut up by hand.
@@ -98,8 +107,8 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
     let mut declaration =
         Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries: Vec::new(), layouts: Vec::new() };
     for chunk in chunks(head.rest, report) {
-        if is_layout_item(&chunk) {
-            declaration.layouts.extend(layout_item(&chunk, report));
+        if is_layout_item(&chunk.tokens) {
+            declaration.layouts.extend(layout_item(&chunk.tokens, report));
         } else {
             declaration.entries.extend(entry(chunk, report));
         }
@@ -165,12 +174,12 @@ fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute
 fn layout_body(body: &Group, report: &mut Report) -> (Vec<Entry>, Option<Ident>, bool) {
     let (mut entries, mut base, mut broken) = (Vec::new(), None, false);
     for chunk in chunks(body.stream(), report) {
-        match &chunk[..] {
+        match &chunk.tokens[..] {
             [first, second, rest @ ..] if is_punct(first, '.') && is_punct(second, '.') => match rest {
                 [TokenTree::Ident(name)] if base.is_none() => base = Some(name.clone()),
                 _ => {
                     broken = true;
-                    let at = chunk.iter().cloned().collect::<TokenStream>();
+                    let at = chunk.tokens.iter().cloned().collect::<TokenStream>();
                     report.error(at, "a layout is built on one other by its name: `..Base`");
                 }
             },
@@ -186,7 +195,7 @@ pub(crate) fn entries(body: &Group, report: &mut Report) -> Vec<Entry> {
 }
 
 /// Cuts tokens at commas, and at semicolons in their place; these and empty pieces, but for the last, are reported.
-fn chunks(tokens: TokenStream, report: &mut Report) -> Vec<Vec<TokenTree>> {
+fn chunks(tokens: TokenStream, report: &mut Report) -> Vec<Chunk> {
     let (mut chunks, mut chunk) = (Vec::new(), Vec::new());
     for token in tokens {
         let is_semicolon = is_punct(&token, ';');
@@ -200,49 +209,56 @@ fn chunks(tokens: TokenStream, report: &mut Report) -> Vec<Vec<TokenTree>> {
         } else if chunk.is_empty() {
             report.error(token, "a key is missing before this comma");
         } else {
-            chunks.push(std::mem::take(&mut chunk));
+            chunks.push(Chunk { tokens: std::mem::take(&mut chunk), comma: !is_semicolon });
         }
     }
     if !chunk.is_empty() {
-        chunks.push(chunk);
+        chunks.push(Chunk { tokens: chunk, comma: false });
     }
     chunks.into_iter().flat_map(|chunk| at_missing_commas(chunk, report)).collect()
 }
 
 /// Cuts `tp: 2 pp: 16` where the comma is missing, and says so.
-fn at_missing_commas(chunk: Vec<TokenTree>, report: &mut Report) -> Vec<Vec<TokenTree>> {
-    let starts: Vec<usize> = (1..chunk.len()).filter(|&i| starts_entry(&chunk, i)).collect();
+fn at_missing_commas(chunk: Chunk, report: &mut Report) -> Vec<Chunk> {
+    let Chunk { tokens: mut rest, mut comma } = chunk;
+    let starts: Vec<usize> = (1..rest.len()).filter(|&i| starts_entry(&rest, i)).collect();
     let mut pieces = Vec::new();
-    let mut rest = chunk;
     for start in starts.into_iter().rev() {
-        let piece = rest.split_off(start);
-        if let Some(token) = piece.first() {
-            report.error(token, format!("a comma is missing before `{token}`"));
+        let tokens = rest.split_off(start);
+        if let Some(token) = tokens.first() {
+            let what = if is_punct(token, '#') { "this".to_owned() } else { format!("`{token}`") };
+            report.error(token, format!("a comma is missing before {what}"));
         }
-        pieces.push(piece);
+        pieces.push(Chunk { tokens, comma });
+        comma = false;
     }
-    pieces.push(rest);
+    pieces.push(Chunk { tokens: rest, comma });
     pieces.reverse();
     pieces
 }
 
 /// Whether an entry starts at a token in the middle of a chunk: a known key and a colon, or a layout, behind what may
-/// end a value.
+/// end a value; comments may stand in front.
 fn starts_entry(chunk: &[TokenTree], i: usize) -> bool {
     let ends_value = match &chunk[i - 1] {
         TokenTree::Literal(_) | TokenTree::Ident(_) => true,
         TokenTree::Group(group) => group.delimiter() != Delimiter::Bracket,
         TokenTree::Punct(_) => false,
     };
-    let is_colon = |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Punct(p)) if p.as_char() == ':' && p.spacing() == Spacing::Alone);
-    let TokenTree::Ident(ident) = &chunk[i] else { return false };
-    let is_key = || ident == source::KEY || Key::ALL.iter().any(|key| ident == key.name());
-    let is_layout = || ident == "layout" && matches!(chunk.get(i + 1), Some(TokenTree::Ident(_)));
-    ends_value && ((is_colon(chunk.get(i + 1)) && is_key()) || (is_layout() && is_colon(chunk.get(i + 2))))
+    let is_key = |written: &Ident| *written == source::KEY || Key::ALL.iter().any(|key| *written == key.name());
+    let is_colon =
+        |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == ':' && p.spacing() == Spacing::Alone);
+    let begins = match &chunk[i + attributes_length(&chunk[i..])..] {
+        [TokenTree::Ident(layout), TokenTree::Ident(_), colon, ..] if layout == "layout" => is_colon(colon),
+        [TokenTree::Ident(key), colon, ..] => is_colon(colon) && is_key(key),
+        _ => false,
+    };
+    ends_value && begins
 }
 
 /// Reads `key: value`; a key that cannot be read is reported and left out.
-fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
+fn entry(chunk: Chunk, report: &mut Report) -> Option<Entry> {
+    let Chunk { tokens: chunk, comma } = chunk;
     // Comments on keys are for readers of the declaration; nothing else has a place there.
     let comments = attributes_length(&chunk);
     for attr in attributes(&chunk, report).0.iter().filter(|attr| !attr.path().is_ident("doc")) {
@@ -264,7 +280,7 @@ fn entry(chunk: Vec<TokenTree>, report: &mut Report) -> Option<Entry> {
         }
         None => Value::Missing,
     };
-    Some(Entry { key, value })
+    Some(Entry { key, value, comma })
 }
 
 fn value(key: &Ident, colon: Span, mut tokens: Vec<TokenTree>, report: &mut Report) -> Value {

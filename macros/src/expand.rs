@@ -16,12 +16,12 @@ use syn::ext::IdentExt;
 pub(crate) fn expand(model: &Model, warnings: &[Warning], report: Report) -> TokenStream {
     if report.is_empty() {
         let laws = deferred_laws(model, true);
-        let items = items(model, true);
+        let items = items(model, true, warnings);
         let warnings = warnings.iter().map(warning);
         return quote!(#items #laws #(#warnings)*);
     }
     let errors = report.into_errors();
-    let items = items(model, false);
+    let items = items(model, false, warnings);
     // What only the compiler knows is judged all the same: one error never hides another.
     let laws = deferred_laws(model, false);
     quote!(#errors #items #laws)
@@ -30,22 +30,37 @@ pub(crate) fn expand(model: &Model, warnings: &[Warning], report: Report) -> Tok
 /// A warning on stable Rust: the use of something deprecated, whose note is the text. What the layouts that it concerns
 /// allow is allowed here.
 fn warning(warning: &Warning) -> TokenStream {
-    let Warning { id, text, place, attrs } = warning;
+    let Warning { id, text, place, attrs, .. } = warning;
     let (first, last) = ends(place);
     let name = Ident::new(&id.replace('-', "_"), first);
     let parens = parens(last);
+    let unread = beside_editors(&quote! {
+        #[deprecated(note = #text)]
+        const fn #name() {}
+        #name #parens
+    });
     quote! {
         #(#attrs)*
+        #unread
+    }
+}
+
+/// What is for the compiler alone: its functions stand at the user's numbers, where an editor would find them instead
+/// of what the user means.
+fn beside_editors(block: &TokenStream) -> TokenStream {
+    quote! {
+        #[allow(unexpected_cfgs)]
         const _: () = {
-            #[deprecated(note = #text)]
-            const fn #name() {}
-            #name #parens
+            #[cfg(not(rust_analyzer))]
+            {
+                #block
+            }
         };
     }
 }
 
 /// The type with its constants; those of the smallest model where something is wrong.
-fn items(model: &Model, valid: bool) -> TokenStream {
+fn items(model: &Model, valid: bool, warnings: &[Warning]) -> TokenStream {
     let Model { attrs, vis, name, architecture, layouts, file } = model;
     let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
     // Beside an error the architecture as written serves only the laws that wait for the compiler.
@@ -56,7 +71,12 @@ fn items(model: &Model, valid: bool) -> TokenStream {
             pub const __ARCHITECTURE: ::moe_model::spec::Architecture = #literal;
         }
     });
-    let constants = layouts.iter().map(|layout| layout_constants(name, layout, valid));
+    let constants = layouts.iter().map(|layout| {
+        // What is expected of a layout is expected where it is warned of; beside an error it is not.
+        let warned = !valid || warnings.iter().any(|warning| warning.layouts.contains(&layout.name));
+        let attrs = layout.attrs.iter().filter(|attr| !(warned && attr.path().is_ident("expect")));
+        layout_constants(name, layout, &quote!(#(#attrs)*), valid)
+    });
     let entries = layouts.iter().map(|layout| {
         let text = layout.name.unraw().to_string();
         let spec = spec_name(layout);
@@ -95,8 +115,8 @@ fn items(model: &Model, valid: bool) -> TokenStream {
 }
 
 /// The Spec of one layout as written, if it can be read, and its Plan.
-fn layout_constants(model: &Ident, layout: &NamedLayout, valid: bool) -> TokenStream {
-    let (attrs, constant, name) = (&layout.attrs, &layout.constant, spec_name(layout));
+fn layout_constants(model: &Ident, layout: &NamedLayout, attrs: &TokenStream, valid: bool) -> TokenStream {
+    let (constant, name) = (&layout.constant, spec_name(layout));
     let doc = format!("Layout `{}` of [`{model}`].", layout.name);
     let broken = broken_name(layout);
     let (architecture, plan) = if valid {
@@ -123,7 +143,7 @@ fn layout_constants(model: &Ident, layout: &NamedLayout, valid: bool) -> TokenSt
     });
     quote! {
         #spec
-        #(#attrs)*
+        #attrs
         #[doc = #doc]
         pub const #constant: ::moe_model::Plan = #plan;
     }
@@ -218,20 +238,19 @@ fn deferred(
         constant(&part.places.at(*at), &part.places.at(*with), name, &call)
     });
     let written = Literal::u128_unsuffixed(part.places.written().bits());
-    // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here but the type's name.
-    quote! {
-        const _: () = {
-            use ::moe_model::__private::*;
-            const S: &__Spec = #spec;
-            const B: __LawSet = #broken;
-            #[track_caller]
-            const fn e(at: ::core::primitive::usize, laws: ::core::primitive::u128) {
-                __enforce(at, laws, B, #written, S)
-            }
-            #(#enforced)*
-            #budgets
-        };
-    }
+    // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here but the type's name. The
+    // arguments' names are long, since a constant of the same name would be a pattern there.
+    beside_editors(&quote! {
+        use ::moe_model::__private::*;
+        const S: &__Spec = #spec;
+        const B: __LawSet = #broken;
+        #[track_caller]
+        const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
+            __enforce(__at, __laws, B, #written, S)
+        }
+        #(#enforced)*
+        #budgets
+    })
 }
 
 /// Where keys stand, and what they are where they do not: the same of two layouts if they are the same there.

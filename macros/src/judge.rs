@@ -4,7 +4,7 @@ use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
 use moe_model_core::verdict::{advise, judge_known};
 use moe_model_core::{Key, Violation, Violations};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use syn::Attribute;
 
 /// A violation, and the layouts that share it: those built on one another hold the same tokens.
@@ -20,7 +20,9 @@ pub(crate) struct Warning {
     pub(crate) id: &'static str,
     pub(crate) text: String,
     pub(crate) place: TokenStream,
-    /// What the layouts allow or expect.
+    /// The layouts that it concerns.
+    pub(crate) layouts: Vec<Ident>,
+    /// What they allow or expect.
     pub(crate) attrs: Vec<Attribute>,
 }
 
@@ -50,7 +52,8 @@ pub(crate) fn judge(model: &Model, report: &mut Report) -> Vec<Warning> {
         let attrs = finding.layouts.iter().flat_map(|layout| &layout.attrs);
         let attrs = attrs.filter(|attr| attr.path().is_ident("allow") || attr.path().is_ident("expect"));
         let attrs = attrs.cloned().collect();
-        Warning { id: finding.id, text: in_layouts(model, &finding), place: finding.place, attrs }
+        let layouts = finding.layouts.iter().map(|layout| layout.name.clone()).collect();
+        Warning { id: finding.id, text: in_layouts(model, &finding), place: finding.place, layouts, attrs }
     };
     warnings.into_iter().map(warning).collect()
 }

@@ -106,7 +106,7 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
     // The entries that each layout so far holds, its base's included.
     let mut known: Vec<(Ident, Vec<Entry>)> = Vec::new();
     for item in items {
-        let constant = Ident::new(&capitals(&item.name.to_string()), item.name.span());
+        let constant = constant(&item.name);
         if let Some(other) = layouts.iter().find(|other| other.constant == constant) {
             let twice = if other.name == item.name {
                 format!("layout `{}` is declared twice", item.name)
@@ -330,7 +330,7 @@ impl Lowering<'_> {
         if kind.variant.is_empty() {
             return Some(literal);
         }
-        let variant = path(kind.variant, word.span());
+        let variant = path(kind.variant);
         Some(quote!(#variant(#literal)))
     }
 
@@ -348,8 +348,7 @@ impl Lowering<'_> {
         };
         self.spec.set(key, index as u64);
         self.places.written.insert(key, tokens.clone());
-        let span = tokens.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
-        Some(path(words[index].path, span))
+        Some(path(words[index].path))
     }
 
     fn not_a_choice(
@@ -497,19 +496,24 @@ impl Lowering<'_> {
     }
 }
 
-fn is_string(tokens: &TokenStream) -> bool {
+pub(crate) fn is_string(tokens: &TokenStream) -> bool {
     matches!(syn::parse2(tokens.clone()), Ok(Lit::Str(_)))
 }
 
-/// A path of the core's table, underlined as the word that stands for it.
-pub(crate) fn path(path: &str, span: Span) -> TokenStream {
-    let parts = path.split("::").map(|part| Ident::new(part, span.resolved_at(Span::call_site())));
+/// A path of the core's table.
+pub(crate) fn path(path: &str) -> TokenStream {
+    let parts = path.split("::").map(|part| Ident::new(part, Span::call_site()));
     quote!(::moe_model::spec #(::#parts)*)
 }
 
 pub(crate) fn struct_literal(ty: &str, fields: &TokenStream) -> TokenStream {
-    let ty = path(ty, Span::call_site());
+    let ty = path(ty);
     quote!(#ty { #fields ..#ty::DEFAULT })
+}
+
+/// The constant of a layout, by its name.
+pub(crate) fn constant(layout: &Ident) -> Ident {
+    Ident::new(&capitals(&layout.to_string()), layout.span())
 }
 
 /// `OneNode` and `one_node` as `ONE_NODE`.

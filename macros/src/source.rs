@@ -172,7 +172,7 @@ pub(crate) fn restated(field: &Field, numbers: &Numbers, keys: &mut Vec<Key>) ->
             None => usize::try_from(number)
                 .ok()
                 .and_then(|place| words.get(place))
-                .map_or_else(TokenStream::new, |word| crate::lower::path(word.path, Span::call_site())),
+                .map_or_else(TokenStream::new, |word| crate::lower::path(word.path)),
         },
     }
 }
@@ -188,7 +188,7 @@ fn restated_kind(kind: &Kind, numbers: &Numbers, keys: &mut Vec<Key>) -> TokenSt
     if kind.variant.is_empty() {
         return literal;
     }
-    let variant = crate::lower::path(kind.variant, Span::call_site());
+    let variant = crate::lower::path(kind.variant);
     quote!(#variant(#literal))
 }
 

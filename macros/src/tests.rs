@@ -1,6 +1,8 @@
 //! The macro takes any input: whatever tokens it is given, it answers with items and errors, quickly.
 
-use crate::model;
+mod expansion;
+
+use crate::{editor, model};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::time::{Duration, Instant};
 
@@ -152,6 +154,8 @@ fn any_tokens_may_be_wrong() {
             let at = random.usize(..count(input.clone()).max(1));
             input = replaced(input, &mut { at }, &parsed(PIECES[random.usize(..PIECES.len())]));
         }
+        // What an editor reads need not be Rust, but it must come.
+        editor::expand(input.clone());
         expand(input);
     }
 }

@@ -466,7 +466,7 @@ impl When {
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
             Self::SequenceParallel | Self::NoSequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
-            Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld, Key::MeshDp]),
+            Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld]),
             Self::Uniform | Self::UniformWays | Self::ByGroup => KeySet::of(&[Key::ZeroGroups]),
             Self::ExpertZero => EXPERTS.union(KeySet::of(&[Key::ZeroExpert, Key::ZeroGroups])),
             Self::Pipelined => KeySet::of(&[Key::MeshPp]),

@@ -113,7 +113,7 @@ pub const LAWS: &[Law] = &[
     ),
     law(
         "world-replicas",
-        &[Key::MeshWorld, Key::MeshPp, Key::MeshTp, Key::MeshCp],
+        &[Key::MeshWorld],
         Divides(Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp]), Of(Key::MeshWorld)),
         When::WorldAlone,
         "without `mesh.dp` the ranks of the job fall to a whole number of replicas",

@@ -1,7 +1,7 @@
 //! How a model is laid out and run.
 
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
-use super::schema::{field_required, field_type, field_value, group, kind, words};
+use super::schema::{field_required, field_type, field_value, group, group_words, kind, words};
 use super::stage_list::StageList;
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
@@ -60,6 +60,12 @@ impl Mesh {
         Self { dp, ..self }
     }
 
+    /// Whether `world`, where it is given, is a whole number of replicas.
+    pub(crate) const fn is_whole(&self) -> bool {
+        let replica = mul(mul(self.tp, self.cp), self.pp);
+        replica > 0 && self.world.is_multiple_of(replica)
+    }
+
     /// Ranks that hold one stage.
     #[must_use]
     pub const fn stage_ranks(&self) -> u64 {
@@ -102,9 +108,11 @@ group! {
     }
 }
 
-impl Stages {
-    /// Every stage holds the same number of layers.
-    pub const EVEN: Self = Self::DEFAULT;
+group_words! {
+    Stages, stages {
+        /// Every stage holds the same number of layers.
+        EVEN = even: Self::DEFAULT;
+    }
 }
 
 words! {
@@ -169,16 +177,21 @@ group! {
     }
 }
 
-impl Zero {
-    /// Nothing is sharded.
-    pub const NONE: Self = Self::both(ZeroStage::None);
-    /// Optimizer state is sharded (ZeRO-1).
-    pub const OPTIMIZER: Self = Self::both(ZeroStage::Optimizer);
-    /// Optimizer state and gradients are sharded (ZeRO-2).
-    pub const GRADIENTS: Self = Self::both(ZeroStage::Gradients);
-    /// Optimizer state, gradients and parameters are sharded (ZeRO-3).
-    pub const PARAMETERS: Self = Self::both(ZeroStage::Parameters);
+// In the order of `ZeroStage::ALL`, which `Spec::set` relies on.
+group_words! {
+    Zero, zero {
+        /// Nothing is sharded.
+        NONE = none: Self::both(ZeroStage::None);
+        /// Optimizer state is sharded (ZeRO-1).
+        OPTIMIZER = optimizer: Self::both(ZeroStage::Optimizer);
+        /// Optimizer state and gradients are sharded (ZeRO-2).
+        GRADIENTS = gradients: Self::both(ZeroStage::Gradients);
+        /// Optimizer state, gradients and parameters are sharded (ZeRO-3).
+        PARAMETERS = parameters: Self::both(ZeroStage::Parameters);
+    }
+}
 
+impl Zero {
     /// The same groups, with one stage for dense and expert parameters.
     #[must_use]
     pub const fn at(self, stage: ZeroStage) -> Self {
@@ -289,9 +302,11 @@ pub enum Routing {
     Capacity(Capacity),
 }
 
-impl Routing {
-    /// Dropless, and every expert gets the same load.
-    pub const BALANCED: Self = Self::Dropless(Dropless::DEFAULT);
+group_words! {
+    Routing, routing {
+        /// Dropless, and every expert gets the same load.
+        BALANCED = balanced: Self::Dropless(Dropless::DEFAULT);
+    }
 }
 
 words! {
@@ -357,12 +372,16 @@ pub enum Accounting {
     WorkedExample(WorkedExample),
 }
 
-impl Accounting {
-    /// The paper's own choices.
-    pub const PAPER: Self = Self::Paper(Paper::DEFAULT);
-    /// One checkpoint a layer.
-    pub const WORKED_EXAMPLE: Self = Self::WorkedExample(WorkedExample::DEFAULT);
+group_words! {
+    Accounting, accounting {
+        /// The paper's own choices.
+        PAPER = paper: Self::Paper(Paper::DEFAULT);
+        /// One checkpoint a layer.
+        WORKED_EXAMPLE = worked_example: Self::WorkedExample(WorkedExample::DEFAULT);
+    }
+}
 
+impl Accounting {
     /// The name in a declaration.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -441,25 +460,13 @@ impl Layout {
         Field { key: Key::Mesh, value: kind(&[Kind::plain("mesh", "Mesh", Mesh::FIELDS)]), required: true },
         Field {
             key: Key::Stages,
-            value: Value::Choice {
-                words: &[Word { word: "even", path: "Stages::EVEN" }],
-                kinds: &[Kind::plain("stages", "Stages", Stages::FIELDS)],
-            },
+            value: Value::Choice { words: Stages::WORDS, kinds: &[Kind::plain("stages", "Stages", Stages::FIELDS)] },
             required: false,
         },
         Field { key: Key::Schedule, value: Value::Choice { words: Schedule::WORDS, kinds: &[] }, required: false },
         Field {
             key: Key::Zero,
-            value: Value::Choice {
-                // In the order of `ZeroStage::ALL`, which `Spec::set` relies on.
-                words: &[
-                    Word { word: "none", path: "Zero::NONE" },
-                    Word { word: "optimizer", path: "Zero::OPTIMIZER" },
-                    Word { word: "gradients", path: "Zero::GRADIENTS" },
-                    Word { word: "parameters", path: "Zero::PARAMETERS" },
-                ],
-                kinds: &[Kind::plain("zero", "Zero", Zero::FIELDS)],
-            },
+            value: Value::Choice { words: Zero::WORDS, kinds: &[Kind::plain("zero", "Zero", Zero::FIELDS)] },
             required: false,
         },
         Field {
@@ -477,7 +484,7 @@ impl Layout {
         Field {
             key: Key::Routing,
             value: Value::Choice {
-                words: &[Word { word: "balanced", path: "Routing::BALANCED" }],
+                words: Routing::WORDS,
                 kinds: &[
                     Kind { word: "dropless", ty: "Dropless", variant: "Routing::Dropless", fields: Dropless::FIELDS },
                     Kind { word: "capacity", ty: "Capacity", variant: "Routing::Capacity", fields: Capacity::FIELDS },
@@ -488,10 +495,7 @@ impl Layout {
         Field {
             key: Key::Accounting,
             value: Value::Choice {
-                words: &[
-                    Word { word: "paper", path: "Accounting::PAPER" },
-                    Word { word: "worked_example", path: "Accounting::WORKED_EXAMPLE" },
-                ],
+                words: Accounting::WORDS,
                 kinds: &[
                     Kind { word: "paper", ty: "Paper", variant: "Accounting::Paper", fields: Paper::FIELDS },
                     Kind {

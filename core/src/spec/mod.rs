@@ -19,6 +19,8 @@ pub use layout::{
     Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
     ZeroStage,
 };
+#[doc(hidden)]
+pub use layout::{accounting, routing, stages, zero};
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use stage_list::{Fault, StageList};
 pub use values::{Dtype, Factor, Percent, Switch, percent};

@@ -117,6 +117,29 @@ macro_rules! words {
     };
 }
 
+/// Writes the words that stand for a whole group: constants of its type, and the same as items named as in a declaration,
+/// which are what an editor can offer, explain and go to.
+macro_rules! group_words {
+    ($name:ident, $items:ident { $($(#[$doc:meta])* $constant:ident = $word:ident: $value:expr;)* }) => {
+        impl $name {
+            $($(#[$doc])* pub const $constant: Self = $value;)*
+            /// The words that may stand for the whole group.
+            pub(crate) const WORDS: &'static [Word] = &[$(Word {
+                word: stringify!($word),
+                path: concat!(stringify!($items), "::", stringify!($word)),
+            },)*];
+        }
+
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals)]
+        pub mod $items {
+            use super::$name;
+
+            $($(#[$doc])* pub const $word: $name = $name::$constant;)*
+        }
+    };
+}
+
 macro_rules! field_type {
     (number) => {
         u64
@@ -265,4 +288,5 @@ macro_rules! group {
 pub(crate) use words;
 pub(super) use {
     field_code, field_decode, field_default, field_in_range, field_required, field_type, field_value, group,
+    group_words,
 };

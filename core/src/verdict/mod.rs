@@ -149,6 +149,10 @@ pub const fn judge_known(spec: &Spec, unknown: KeySet, written: KeySet) -> Viola
         }
         i += 1;
     }
+    if numbers.dp_follows && !spec.layout.mesh.is_whole() {
+        // `world-replicas` says so; what else a part of a replica breaks is no news.
+        out_of_range = out_of_range.with(Key::MeshDp);
+    }
     let skip = unknown.union(out_of_range);
     let mut i = 0;
     while i + BUDGET_LAWS < LAWS.len() {

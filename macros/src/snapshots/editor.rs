@@ -1,0 +1,262 @@
+fn editor() {
+    let _ = ::moe_model::spec::Architecture {
+        hidden: 2048,
+        vocab: 102_400,
+        layers: __words::layers::layers {
+            moe: 28,
+            ..{ ::moe_model::spec::Layers::DEFAULT }
+        },
+        attention: {
+            let _ = __words::attention::gqa {
+                heads: 16,
+                kv_heads: 16,
+                head_dim: 128,
+                ..{ ::moe_model::spec::Gqa::DEFAULT }
+            };
+            loop {}
+        },
+        experts: __words::experts::experts {
+            routed: 64,
+            active: 6,
+            ffn: 1408,
+            ..{ ::moe_model::spec::Experts::DEFAULT }
+        },
+        ..{
+            ::moe_model::spec::Architecture::DEFAULT
+        }
+    };
+    let _ = ::moe_model::spec::Layout {
+        mesh: __words::mesh::mesh {
+            dp: 8,
+            tp: 2,
+            ep: 16,
+            sequence_parallel: __words::mesh_sequence_parallel::on,
+            ..{ ::moe_model::spec::Mesh::DEFAULT }
+        },
+        zero: __words::zero::optimizer,
+        batch: __words::batch::batch {
+            sequence: 4096,
+            count: 2,
+            ..{ ::moe_model::spec::Batch::DEFAULT }
+        },
+        routing: {
+            let _ = __words::routing::dropless {
+                skew: {
+                    let _ = 1.25;
+                    loop {}
+                },
+                ..{ ::moe_model::spec::Dropless::DEFAULT }
+            };
+            loop {}
+        },
+        accounting: {
+            let _ = __words::accounting::paper {
+                kernel: __words::accounting_kernel::flash,
+                ..{ ::moe_model::spec::Paper::DEFAULT }
+            };
+            loop {}
+        },
+        device: __words::device::h100,
+        headroom: __words::headroom::percent(10),
+        ..{
+            ::moe_model::spec::Layout::DEFAULT
+        }
+    };
+    let _ = ::moe_model::spec::Layout {
+        mesh: __words::mesh::mesh {
+            dp: 8,
+            pp: 2,
+            ep: 4,
+            ..{ ::moe_model::spec::Mesh::DEFAULT }
+        },
+        ..{
+            <Small>::MAIN.spec().layout
+        }
+    };
+    #[allow(nonstandard_style)]
+    mod __words {
+        pub mod layers {
+            pub use ::moe_model::spec::Layers as layers;
+        }
+        pub mod attention {
+            pub use ::moe_model::spec::Mla as mla;
+            pub use ::moe_model::spec::Gqa as gqa;
+        }
+        pub mod experts {
+            pub use ::moe_model::spec::Experts as experts;
+        }
+        pub mod experts_correction_bias {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod mesh {
+            pub use ::moe_model::spec::Mesh as mesh;
+        }
+        pub mod stages {
+            pub use ::moe_model::spec::stages::even as even;
+            pub use ::moe_model::spec::Stages as stages;
+        }
+        pub mod schedule {
+            pub use ::moe_model::spec::Schedule::Gpipe as gpipe;
+            pub use ::moe_model::spec::Schedule::OneFOneB as one_f_one_b;
+            pub use ::moe_model::spec::Schedule::Interleaved as interleaved;
+            pub use ::moe_model::spec::Schedule::ZbH1 as zb_h1;
+            pub use ::moe_model::spec::Schedule::ZbV as zb_v;
+            pub use ::moe_model::spec::Schedule::DualPipe as dual_pipe;
+            pub use ::moe_model::spec::Schedule::DualPipeV as dual_pipe_v;
+        }
+        pub mod zero {
+            pub use ::moe_model::spec::zero::none as none;
+            pub use ::moe_model::spec::zero::optimizer as optimizer;
+            pub use ::moe_model::spec::zero::gradients as gradients;
+            pub use ::moe_model::spec::zero::parameters as parameters;
+            pub use ::moe_model::spec::Zero as zero;
+        }
+        pub mod placement {
+            pub use ::moe_model::spec::Placement as placement;
+        }
+        pub mod precision {
+            pub use ::moe_model::spec::Precision as precision;
+        }
+        pub mod batch {
+            pub use ::moe_model::spec::Batch as batch;
+        }
+        pub mod recompute {
+            pub use ::moe_model::spec::Recompute::None as none;
+            pub use ::moe_model::spec::Recompute::Full as full;
+        }
+        pub mod routing {
+            pub use ::moe_model::spec::routing::balanced as balanced;
+            pub use ::moe_model::spec::Dropless as dropless;
+            pub use ::moe_model::spec::Capacity as capacity;
+        }
+        pub mod accounting {
+            pub use ::moe_model::spec::accounting::paper as paper;
+            pub use ::moe_model::spec::accounting::worked_example as worked_example;
+            pub use ::moe_model::spec::Paper as paper;
+            pub use ::moe_model::spec::WorkedExample as worked_example;
+        }
+        pub mod target {
+            pub use ::moe_model::spec::Target::Reference as reference;
+            pub use ::moe_model::spec::Target::MegatronCore as megatron_core;
+            pub use ::moe_model::spec::Target::Deepspeed as deepspeed;
+            pub use ::moe_model::spec::Target::Torchtitan as torchtitan;
+        }
+        pub mod device {
+            pub use ::moe_model::spec::Device::None as none;
+            pub use ::moe_model::spec::Device::A100Gb40 as a100_40gb;
+            pub use ::moe_model::spec::Device::A100Gb80 as a100_80gb;
+            pub use ::moe_model::spec::Device::H100 as h100;
+            pub use ::moe_model::spec::Device::H200 as h200;
+            pub use ::moe_model::spec::Device::B200 as b200;
+        }
+        pub mod headroom {
+            pub use ::moe_model::spec::percent as percent;
+        }
+        pub mod mesh_context {
+            pub use ::moe_model::spec::Context::Contiguous as contiguous;
+            pub use ::moe_model::spec::Context::Ring as ring;
+            pub use ::moe_model::spec::Context::AllToAll as all_to_all;
+        }
+        pub mod mesh_sequence_parallel {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod stages_embedding {
+            pub use ::moe_model::spec::Weighed::Apart as apart;
+            pub use ::moe_model::spec::Weighed::AsLayer as as_layer;
+        }
+        pub mod stages_loss {
+            pub use ::moe_model::spec::Weighed::Apart as apart;
+            pub use ::moe_model::spec::Weighed::AsLayer as as_layer;
+        }
+        pub mod zero_dense {
+            pub use ::moe_model::spec::ZeroStage::None as none;
+            pub use ::moe_model::spec::ZeroStage::Optimizer as optimizer;
+            pub use ::moe_model::spec::ZeroStage::Gradients as gradients;
+            pub use ::moe_model::spec::ZeroStage::Parameters as parameters;
+        }
+        pub mod zero_expert {
+            pub use ::moe_model::spec::ZeroStage::None as none;
+            pub use ::moe_model::spec::ZeroStage::Optimizer as optimizer;
+            pub use ::moe_model::spec::ZeroStage::Gradients as gradients;
+            pub use ::moe_model::spec::ZeroStage::Parameters as parameters;
+        }
+        pub mod zero_groups {
+            pub use ::moe_model::spec::ZeroGroups::ByReplica as by_replica;
+            pub use ::moe_model::spec::ZeroGroups::MoeBlock as moe_block;
+            pub use ::moe_model::spec::ZeroGroups::Uniform as uniform;
+        }
+        pub mod placement_query_rope {
+            pub use ::moe_model::spec::Split::Split as split;
+            pub use ::moe_model::spec::Split::Replicated as replicated;
+        }
+        pub mod placement_shared_experts {
+            pub use ::moe_model::spec::Split::Split as split;
+            pub use ::moe_model::spec::Split::Replicated as replicated;
+        }
+        pub mod placement_dense_ffn {
+            pub use ::moe_model::spec::Split::Split as split;
+            pub use ::moe_model::spec::Split::Replicated as replicated;
+        }
+        pub mod precision_weights {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod precision_gradients {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod precision_master {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod precision_moments {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod precision_activations {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod precision_block_attention {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_kernel {
+            pub use ::moe_model::spec::Kernel::Eager as eager;
+            pub use ::moe_model::spec::Kernel::Flash as flash;
+        }
+        pub mod accounting_dropout {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_pool {
+            pub use ::moe_model::spec::Pool::Replica as replica;
+            pub use ::moe_model::spec::Pool::Group as group;
+        }
+        pub mod accounting_checkpoint {
+            pub use ::moe_model::spec::Checkpoint::Layer as layer;
+            pub use ::moe_model::spec::Checkpoint::SubBlock as sub_block;
+        }
+        pub mod layouts {
+            pub const Main: ::moe_model::spec::Layout = ::moe_model::spec::Layout::DEFAULT;
+            pub const Pipelined: ::moe_model::spec::Layout = ::moe_model::spec::Layout::DEFAULT;
+        }
+    }
+}
