@@ -5,7 +5,7 @@ use crate::inventory::{Phase, Role};
 use crate::parameters::Parameters;
 use crate::plan::Plan;
 use crate::saturating::cut;
-use crate::stages::Order;
+use crate::stages::{Chunk, Order};
 use crate::tally::{Tally, Units};
 
 const PHASES: usize = Phase::ALL.len();
@@ -20,7 +20,13 @@ pub struct Budget {
 
 impl Budget {
     pub(crate) const fn of(plan: &Plan, units: &Units, stage: u64) -> Self {
-        Self { stage, in_flight: plan.in_flight(stage), tally: units.stage(plan, stage) }
+        Self::of_chunk(plan, units, stage, &plan.chunk(stage, 0))
+    }
+
+    /// The same, its first chunk being known.
+    const fn of_chunk(plan: &Plan, units: &Units, stage: u64, chunk: &Chunk) -> Self {
+        let in_flight = plan.in_flight(stage);
+        Self { stage, in_flight, tally: units.stage(plan, stage, chunk, in_flight) }
     }
 
     /// The stage.
@@ -158,31 +164,34 @@ impl core::fmt::Display for Peak {
 /// The worst rank of a plan in its worst phase, the first of those alike.
 pub(crate) const fn peak(plan: &Plan) -> Peak {
     let units = Units::of(plan);
-    let mut peak = Budget::of(plan, &units, 0).peak();
-    let mut before = 0;
+    let mut before = plan.chunk(0, 0);
+    let mut peak = Budget::of_chunk(plan, &units, 0, &before).peak();
+    let mut last = 0;
     let (candidates, count) = candidates(plan);
     let mut i = 0;
     while i < count {
         // Listed stages are looked at one by one.
         let index = if plan.is_listed() { i as u64 } else { candidates[i] };
-        if index > before && index < plan.stages() {
-            if !is_no_worse(plan, index, before) {
-                let worst = Budget::of(plan, &units, index).peak();
+        if index > last && index < plan.stages() {
+            let chunk = plan.chunk(index, 0);
+            let is_no_worse = can_be_no_worse(plan) && chunk.holds_as(before) && plan.hold_alike(index, last);
+            if !is_no_worse {
+                let worst = Budget::of_chunk(plan, &units, index, &chunk).peak();
                 if worst.total.bytes() > peak.total.bytes() {
                     peak = worst;
                 }
             }
-            before = index;
+            (before, last) = (chunk, index);
         }
         i += 1;
     }
     peak
 }
 
-/// Whether a rank holds no more than one before it: the same layers, of no more micro-batches. So it is where stages follow
-/// one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other.
-const fn is_no_worse(plan: &Plan, index: u64, before: u64) -> bool {
-    matches!(plan.shape().order, Order::Loop) && plan.hold_alike(index, before)
+/// Whether a rank that holds the same layers as one before it holds no more micro-batches of them. So it is where stages
+/// follow one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other.
+const fn can_be_no_worse(plan: &Plan) -> bool {
+    matches!(plan.shape().order, Order::Loop)
 }
 
 const CANDIDATES: usize = 14;

@@ -4,7 +4,7 @@
 use crate::accounting;
 use crate::bytes::Bytes;
 use crate::plan::Plan;
-use crate::saturating::{add, mul};
+use crate::saturating::mul;
 use crate::sizes::Dim;
 use crate::spec::{Dtype, ZeroGroups};
 use crate::stages::Chunk;
@@ -350,8 +350,8 @@ impl Count {
     pub(crate) const NONE: Self = Self { there: 0, in_flight: 0 };
     pub(crate) const ONE: Self = Self { there: 1, in_flight: 1 };
 
-    const fn plus(self, more: u64, micro_batches: u64) -> Self {
-        Self { there: self.there + more, in_flight: add(self.in_flight, mul(more, micro_batches)) }
+    const fn plus(self, other: Self) -> Self {
+        Self { there: self.there + other.there, in_flight: self.in_flight + other.in_flight }
     }
 }
 
@@ -359,14 +359,27 @@ impl Counts {
     pub(crate) const NONE: Self =
         Self { first: Count::NONE, attention: Count::NONE, dense: Count::NONE, moe: Count::NONE, last: Count::NONE };
 
-    /// With a chunk, so many micro-batches of which are in flight.
-    pub(crate) const fn with(self, chunk: Chunk, micro_batches: u64) -> Self {
+    /// Those of a chunk, so many micro-batches of which are in flight. All layers and micro-batches of a model are fewer
+    /// than 2^32 each, so that no product or sum outgrows 64 bits.
+    pub(crate) const fn of(chunk: &Chunk, micro_batches: u64) -> Self {
+        let (first, last, layers) = (chunk.embedding as u64, chunk.head as u64, chunk.dense + chunk.moe);
         Self {
-            first: self.first.plus(chunk.embedding as u64, micro_batches),
-            attention: self.attention.plus(chunk.layers(), micro_batches),
-            dense: self.dense.plus(chunk.dense, micro_batches),
-            moe: self.moe.plus(chunk.moe, micro_batches),
-            last: self.last.plus(chunk.head as u64, micro_batches),
+            first: Count { there: first, in_flight: first * micro_batches },
+            attention: Count { there: layers, in_flight: layers * micro_batches },
+            dense: Count { there: chunk.dense, in_flight: chunk.dense * micro_batches },
+            moe: Count { there: chunk.moe, in_flight: chunk.moe * micro_batches },
+            last: Count { there: last, in_flight: last * micro_batches },
+        }
+    }
+
+    /// With those of another chunk of the rank.
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self {
+            first: self.first.plus(other.first),
+            attention: self.attention.plus(other.attention),
+            dense: self.dense.plus(other.dense),
+            moe: self.moe.plus(other.moe),
+            last: self.last.plus(other.last),
         }
     }
 }
@@ -423,7 +436,8 @@ impl Inventory {
     pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
         let mut entries = [Entry::NONE; Self::CAPACITY];
         let mut list = Sink::new(&mut entries);
-        let (sizes, counts) = (plan.sizes(), Units::of(plan).worst(plan, stage));
+        let (sizes, counts) =
+            (plan.sizes(), Units::of(plan).worst(plan, stage, &plan.chunk(stage, 0), plan.in_flight(stage)));
         weights::list(&mut list, plan, &sizes, counts);
         weights::list_states(&mut list, plan);
         accounting::list(&mut list, plan, &sizes, counts);

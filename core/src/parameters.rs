@@ -50,7 +50,7 @@ impl Architecture {
     const fn tally(&self) -> Tally {
         let plan = self.alone();
         let mut list = Sink::new(&mut []);
-        weights::list(&mut list, &plan, &plan.sizes(), Counts::NONE.with(plan.chunk(0, 0), 1));
+        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1));
         list.tally
     }
 

@@ -84,7 +84,7 @@ impl Plan {
         if !spec.layout.stages.list.is_none() {
             let division = Division::whole(spec.architecture.layers.count());
             // Places are looked up in the list.
-            let fits = spec.layout.stages.list.stages() == shape.places();
+            let fits = spec.layout.stages.list.stages() == shape.places;
             return if fits { Some(Self { spec, shape, division, replicas }) } else { None };
         }
         match stages::divide(spec.architecture.layers.count(), shape, spec.layout.stages) {
@@ -180,7 +180,7 @@ impl Plan {
     pub const fn chunk(&self, stage: u64, chunk: u64) -> Chunk {
         assert!(stage < self.stages(), "the pipeline has fewer stages");
         assert!(chunk < self.chunks(), "a rank holds fewer chunks");
-        let (place, places) = (self.shape.place(stage, chunk), self.shape.places());
+        let (place, places) = (self.shape.place(stage, chunk), self.shape.places);
         let (list, dense) = (&self.spec.layout.stages.list, self.spec.architecture.layers.dense);
         if list.is_none() {
             self.division.chunk(place, places, dense)
@@ -204,9 +204,9 @@ impl Plan {
         stage
     }
 
-    /// Whether two ranks of the pipeline hold the same kinds of layers in each chunk, as many of each.
+    /// Whether two ranks of the pipeline hold the same kinds of layers in each chunk but the first, as many of each.
     pub(crate) const fn hold_alike(&self, a: u64, b: u64) -> bool {
-        let mut chunk = 0;
+        let mut chunk = 1;
         while chunk < self.chunks() {
             if !self.chunk(a, chunk).holds_as(self.chunk(b, chunk)) {
                 return false;
@@ -261,6 +261,9 @@ impl Plan {
     pub const fn in_flight(&self, stage: u64) -> u64 {
         assert!(stage < self.stages(), "the pipeline has fewer stages");
         let run = self.run();
+        if self.chunks() == 1 {
+            return run.held(stage, 0, 0);
+        }
         let (mut most, mut moment) = (0, 0);
         while moment < run.moments() {
             let (mut held, mut chunk) = (0, 0);

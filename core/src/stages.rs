@@ -119,12 +119,14 @@ pub(crate) const CHUNKS_MAX: u64 = 64;
 pub(crate) struct Shape {
     pub(crate) ranks: u64,
     pub(crate) chunks: u64,
+    /// Virtual stages of the model.
+    pub(crate) places: u64,
     pub(crate) order: Order,
 }
 
 impl Shape {
     /// One rank that holds the whole model.
-    pub(crate) const ONE: Self = Self { ranks: 1, chunks: 1, order: Order::Loop };
+    pub(crate) const ONE: Self = Self { ranks: 1, chunks: 1, places: 1, order: Order::Loop };
 
     /// The shape under a schedule, `vpp` chunks a rank being declared (0: they follow), and a list of so many stages (0:
     /// none).
@@ -136,15 +138,11 @@ impl Shape {
             Order::Loop if listed > ranks => zero_or(listed.checked_div(ranks)),
             Order::Loop => 1,
         };
-        Self { ranks, chunks, order }
-    }
-
-    /// Virtual stages of the model.
-    pub(crate) const fn places(self) -> u64 {
-        match self.order {
-            Order::Loop | Order::Vee => mul(self.ranks, self.chunks),
-            Order::Mirror => self.ranks,
-        }
+        let places = match order {
+            Order::Loop | Order::Vee => mul(ranks, chunks),
+            Order::Mirror => ranks,
+        };
+        Self { ranks, chunks, places, order }
     }
 
     /// The place of one chunk of a rank.
@@ -212,8 +210,8 @@ pub(crate) enum Misfit {
 pub(crate) const fn divide(layers: u64, shape: Shape, stages: Stages) -> Result<Division, Misfit> {
     let embedding = matches!(stages.embedding, Weighed::AsLayer) as u64;
     let loss = matches!(stages.loss, Weighed::AsLayer) as u64;
-    if embedding + loss > 0 && shape.places() > 1 {
-        return divide_weighed(layers, shape.places(), embedding, loss);
+    if embedding + loss > 0 && shape.places > 1 {
+        return divide_weighed(layers, shape.places, embedding, loss);
     }
     match shape.order {
         Order::Loop if shape.chunks == 1 => divide_apart(layers, shape.ranks, stages),
@@ -221,7 +219,7 @@ pub(crate) const fn divide(layers: u64, shape: Shape, stages: Stages) -> Result<
             Ok(division) => division.over(shape.chunks),
             Err(misfit) => Err(misfit),
         },
-        Order::Vee | Order::Mirror => divide_apart(layers, shape.places(), stages),
+        Order::Vee | Order::Mirror => divide_apart(layers, shape.places, stages),
     }
 }
 
@@ -356,8 +354,12 @@ mod tests {
         Stages { first, last, ..Stages::EVEN }
     }
 
+    fn shape(ranks: u64, chunks: u64, order: Order) -> Shape {
+        Shape { ranks, chunks, places: if order == Order::Mirror { ranks } else { ranks * chunks }, order }
+    }
+
     fn line(ranks: u64) -> Shape {
-        Shape { ranks, chunks: 1, order: Order::Loop }
+        shape(ranks, 1, Order::Loop)
     }
 
     /// Asserts that each layer falls to one stage, in order; returns the layers of each.
@@ -404,7 +406,7 @@ mod tests {
         for layers in 1..=48 {
             for (pp, chunks) in [(2, 2), (2, 3), (4, 2), (3, 4)] {
                 for (first, last) in [(0, 0), (2, 0), (0, 4), (6, 3), (4, 8)] {
-                    let shape = Shape { ranks: pp, chunks, order: Order::Loop };
+                    let shape = shape(pp, chunks, Order::Loop);
                     let Ok(division) = divide(layers, shape, apart(first, last)) else { continue };
                     legal += 1;
                     let counts = dealt(division, pp * chunks, layers);
@@ -417,9 +419,9 @@ mod tests {
             }
         }
         assert!(legal > 30, "the sweep must meet legal divisions, met {legal}");
-        let four = Shape { ranks: 8, chunks: 4, order: Order::Loop };
+        let four = shape(8, 4, Order::Loop);
         assert!(divide(60, four, apart(4, 8)).is_ok(), "4 + 6 x 8 + 8, each a multiple of 4");
-        assert_eq!(divide(40, Shape { ranks: 8, chunks: 2, order: Order::Loop }, apart(0, 0)), Err(Misfit::Chunks(5)));
+        assert_eq!(divide(40, shape(8, 2, Order::Loop), apart(0, 0)), Err(Misfit::Chunks(5)));
     }
 
     /// Ends that count as layers leave their stages a layer less; every layer still falls to one stage.
@@ -432,7 +434,7 @@ mod tests {
                 for (embedding, loss) in weighed.iter().flat_map(|e| weighed.iter().map(move |l| (*e, *l))) {
                     let stages = Stages { embedding, loss, ..Stages::EVEN };
                     let ends = [embedding, loss].map(|end| u64::from(end == Weighed::AsLayer));
-                    let shape = Shape { ranks: pp, chunks, order: Order::Loop };
+                    let shape = shape(pp, chunks, Order::Loop);
                     let Ok(division) = divide(layers, shape, stages) else { continue };
                     legal += 1;
                     let held = dealt(division, pp * chunks, layers);
@@ -445,7 +447,7 @@ mod tests {
         assert!(legal > 60, "the sweep must meet legal divisions, met {legal}");
         // Qwen3-235B: 94 layers and two ends over 32 ranks of 3 chunks.
         let both = Stages { embedding: Weighed::AsLayer, loss: Weighed::AsLayer, ..Stages::EVEN };
-        let division = divide(94, Shape { ranks: 32, chunks: 3, order: Order::Loop }, both).expect("96 fall to 96");
+        let division = divide(94, shape(32, 3, Order::Loop), both).expect("96 fall to 96");
         assert_eq!([0, 1, 94, 95].map(|place| division.chunk(place, 96, 0).layers()), [0, 1, 1, 0]);
     }
 
@@ -454,8 +456,8 @@ mod tests {
     fn ranks_hold_every_place() {
         for ranks in 1..=8 {
             for (order, chunks) in [(Order::Loop, 1), (Order::Loop, 3), (Order::Vee, 2), (Order::Mirror, 2)] {
-                let shape = Shape { ranks, chunks, order };
-                let mut holders = alloc::vec![0; usize::try_from(shape.places()).unwrap()];
+                let shape = shape(ranks, chunks, order);
+                let mut holders = alloc::vec![0; usize::try_from(shape.places).unwrap()];
                 for rank in 0..ranks {
                     for chunk in 0..chunks {
                         let place = shape.place(rank, chunk);

@@ -5,6 +5,7 @@ use crate::accounting;
 use crate::inventory::{Count, Counts, Entry, Lifetime, Phase, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
+use crate::stages::Chunk;
 use crate::weights;
 
 pub(crate) const ROLES: usize = Role::ALL.len();
@@ -34,6 +35,9 @@ pub(crate) struct Tally {
     /// Transients of the optimizer step.
     pub(crate) update: u128,
 }
+
+/// Stands for amounts that outgrow 64 bits by far: sums of several of these still fit.
+const BEYOND: u128 = 1 << 120;
 
 const fn larger(a: u128, b: u128) -> u128 {
     if a < b { b } else { a }
@@ -86,7 +90,9 @@ impl Tally {
         if count.there == 0 {
             return;
         }
-        self.stored = self.stored.saturating_add(one.micro_batch.saturating_mul(count.in_flight as u128));
+        let is_counted = one.micro_batch <= u64::MAX as u128;
+        let stored = if is_counted { one.micro_batch * count.in_flight as u128 } else { BEYOND };
+        self.stored += if stored > BEYOND { BEYOND } else { stored };
         let count = count.there as u128;
         self.moe += one.moe * count;
         self.non_moe += one.non_moe * count;
@@ -124,7 +130,7 @@ impl Tally {
     pub(crate) const fn phase(&self, phase: Phase, standing: u128) -> u128 {
         let sum = standing + self.transients(phase);
         match phase {
-            Phase::Forward | Phase::Backward => (sum + self.buffers).saturating_add(self.stored),
+            Phase::Forward | Phase::Backward => sum + self.buffers + self.stored,
             Phase::BetweenSteps | Phase::OptimizerStep => sum,
         }
     }
@@ -153,17 +159,18 @@ impl Units {
         }
     }
 
-    /// What a rank of the pipeline holds, in the moment when its activations are most.
-    pub(crate) const fn worst(&self, plan: &Plan, stage: u64) -> Counts {
-        let run = plan.run();
+    /// What a rank of the pipeline holds, in the moment when its activations are most; of a single chunk, so many
+    /// micro-batches.
+    pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
         if plan.chunks() == 1 {
-            return Counts::NONE.with(plan.chunk(stage, 0), run.held(stage, 0, 0));
+            return Counts::of(first, in_flight);
         }
+        let run = plan.run();
         let (mut worst, mut most, mut moment) = (Counts::NONE, None, 0);
         while moment < run.moments() {
             let (mut counts, mut chunk) = (Counts::NONE, 0);
             while chunk < plan.chunks() {
-                counts = counts.with(plan.chunk(stage, chunk), run.held(stage, chunk, moment));
+                counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
                 chunk += 1;
             }
             let stored = self.stored(&counts);
@@ -183,8 +190,8 @@ impl Units {
     }
 
     /// The sums of a rank of the pipeline: of its parts, and of the state of all its parameters.
-    pub(crate) const fn stage(&self, plan: &Plan, stage: u64) -> Tally {
-        let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage));
+    pub(crate) const fn stage(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Tally {
+        let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage, first, in_flight));
         self.add_parts(&mut sum, &counts);
         weights::add_states(&mut sum, plan);
         let mut list = Sink::new(&mut []);

@@ -290,7 +290,7 @@ impl Quantity {
     /// Quantities that few layouts have. Apart, since const evaluation sets up all of a function that it calls.
     const fn rare(self, numbers: &Numbers) -> u128 {
         match self {
-            Self::Places => shape(numbers).places() as u128,
+            Self::Places => shape(numbers).places as u128,
             Self::Group if numbers.of(Key::BatchGroup) > 0 => numbers.of(Key::BatchGroup) as u128,
             Self::Group => numbers.of(Key::MeshPp) as u128,
             Self::HeadBlocks => numbers.of(Key::MeshTp) as u128 * heads_in_blocks(numbers) as u128,
@@ -372,7 +372,6 @@ impl When {
     #[must_use]
     pub const fn applies(self, n: &Numbers) -> bool {
         const SPLIT: u64 = Split::Split as u64;
-        const UNIFORM: u64 = ZeroGroups::Uniform as u64;
         let of = &n.values;
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
@@ -395,10 +394,20 @@ impl When {
             Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
             Self::NoMoe => !moe,
             Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
+            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
+            _ => self.applies_rarely(n),
+        }
+    }
+
+    /// The same of what few layouts have. Apart, since const evaluation sets up all of a function that it calls.
+    const fn applies_rarely(self, n: &Numbers) -> bool {
+        const UNIFORM: u64 = ZeroGroups::Uniform as u64;
+        let of = &n.values;
+        let moe = of[Key::LayersMoe as usize] > 0;
+        match self {
             Self::Ring => of[Key::MeshCp as usize] > 1 && of[Key::MeshContext as usize] == Context::Ring as u64,
             Self::AllToAll => is_all_to_all(n),
             Self::GqaAllToAll => is_all_to_all(n) && n.get(Key::AttentionKvHeads).is_some(),
-            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
             Self::Given(key) => of[key as usize] > 0,
             Self::WorldAndDp => of[Key::MeshWorld as usize] > 0 && !n.dp_follows,
             Self::WorldAlone => of[Key::MeshWorld as usize] > 0 && n.dp_follows,
@@ -512,33 +521,33 @@ impl Law {
     /// [`Law::holds_for_budget`].
     #[must_use]
     pub const fn holds(&self, n: &Numbers) -> bool {
-        if !self.when.applies(n) {
+        if !matches!(self.when, When::Always) && !self.when.applies(n) {
             return true;
         }
+        let (a, b) = match self.rule {
+            Rule::Divides(a, b)
+            | Rule::EitherDivides(a, b)
+            | Rule::AtLeast(a, b)
+            | Rule::Needs(_, a, b)
+            | Rule::AtMost(a, b)
+            | Rule::Equal(a, b) => (a.value(n), b.value(n)),
+            _ => return self.holds_alone(n),
+        };
+        // A quantity beyond 64 bits is beyond any limit, and equals none.
+        let Some(b) = b else { return true };
+        let Some(a) = a else { return !matches!(self.rule, Rule::AtMost(..)) };
         match self.rule {
-            Rule::Divides(a, b) => match (a.value(n), b.value(n)) {
-                (Some(a), Some(b)) => a != 0 && b % a == 0,
-                _ => true,
-            },
-            Rule::EitherDivides(a, b) => match (a.value(n), b.value(n)) {
-                (Some(a), Some(b)) => a != 0 && b != 0 && (a % b == 0 || b % a == 0),
-                _ => true,
-            },
-            Rule::AtLeast(a, b) | Rule::Needs(_, a, b) => match (a.value(n), b.value(n)) {
-                (Some(a), Some(b)) => a >= b,
-                _ => true,
-            },
-            Rule::AtMost(a, b) => match (a.value(n), b.value(n)) {
-                (Some(a), Some(b)) => a <= b,
-                // A product beyond 64 bits is beyond any limit.
-                (None, Some(_)) => false,
-                _ => true,
-            },
-            Rule::Equal(a, b) => match (a.value(n), b.value(n)) {
-                (Some(a), Some(b)) => a == b,
-                (Some(_), None) => false,
-                _ => true,
-            },
+            Rule::Divides(..) => a != 0 && b % a == 0,
+            Rule::EitherDivides(..) => a != 0 && b != 0 && (a % b == 0 || b % a == 0),
+            Rule::AtMost(..) => a <= b,
+            Rule::Equal(..) => a == b,
+            _ => a >= b,
+        }
+    }
+
+    /// Rules that compare no two quantities. Apart, since const evaluation sets up all of a function that it calls.
+    const fn holds_alone(&self, n: &Numbers) -> bool {
+        match self.rule {
             Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) => n.of(key) > 0,
             Rule::OneOf(key, places) => {
                 let (mut found, mut i) = (false, 0);
@@ -563,8 +572,8 @@ impl Law {
                 let factor = n.of(Key::RoutingFactor);
                 factor >= 1 && factor <= worst_factor(n)
             }
-            // Judged of plans.
-            Rule::Fits64Bits | Rule::FitsDevice | Rule::RanksHoldLayers => true,
+            // Judged of plans, or above.
+            _ => true,
         }
     }
 

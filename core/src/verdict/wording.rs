@@ -305,7 +305,7 @@ const fn world_help(text: Text, spec: &Spec) -> Text {
 
 /// A list that would hold what there is.
 const fn list_help(text: Text, spec: &Spec) -> Text {
-    let (layers, places) = (spec.architecture.layers.count(), law::shape(&spec.numbers()).places());
+    let (layers, places) = (spec.architecture.layers.count(), law::shape(&spec.numbers()).places);
     match StageList::balanced(layers, places, spec.architecture.mtp) {
         Some(list) => {
             let text = if text.is_empty() { text } else { text.str("; or ") };
