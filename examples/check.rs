@@ -6,6 +6,8 @@
 
 #[path = "check/input.rs"]
 mod input;
+#[path = "check/laws.rs"]
+mod laws;
 #[path = "check/places.rs"]
 mod places;
 #[path = "check/report.rs"]
@@ -21,17 +23,28 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
-    let Some(path) = matches.get_one::<PathBuf>("SPEC") else { return ExitCode::from(2) };
+    let json = matches.get_flag("json");
+    let Some(path) = matches.get_one::<PathBuf>("SPEC") else { return exit(list_laws(json), ExitCode::SUCCESS) };
     let report = Report::of(path);
-    match print(&report, matches.get_flag("json")) {
+    exit(print(&report, json), ExitCode::from(report.exit_code()))
+}
+
+/// How it went, unless what there is to say could not be said.
+fn exit(printed: io::Result<()>, code: ExitCode) -> ExitCode {
+    match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             // With stderr gone as well, the exit code is all there is.
             let _ = writeln!(io::stderr(), "error: the report could not be written: {error}");
             ExitCode::from(2)
         }
         // A reader such as `head` has seen enough.
-        _ => ExitCode::from(report.exit_code()),
+        _ => code,
     }
+}
+
+fn list_laws(json: bool) -> io::Result<()> {
+    let text = if json { serde_json::to_string_pretty(&laws::json())? + "\n" } else { laws::text() };
+    io::stdout().write_all(text.as_bytes())
 }
 
 fn print(report: &Report, json: bool) -> io::Result<()> {
@@ -59,14 +72,21 @@ fn command() -> Command {
         )
         .arg(
             Arg::new("SPEC")
-                .required(true)
+                .required_unless_present("laws")
                 .value_parser(value_parser!(PathBuf))
                 .help("The file: JSON if its name ends in .json, else TOML; - reads TOML from stdin"),
+        )
+        .arg(
+            Arg::new("laws")
+                .long("laws")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("SPEC")
+                .help("List every law and warning: what must hold, where, and why"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Print a report as JSON to stdout, with exact integers, whatever the outcome"),
+                .help("Print JSON to stdout, with exact integers, whatever the outcome"),
         )
 }

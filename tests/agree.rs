@@ -60,9 +60,13 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         ep: pick(random, &[1, 2, 4]),
         etp: pick(random, &[1, 2]),
         vpp: 0,
+        cp_inner: 0,
         world: 0,
         sequence_parallel: if tp > 1 && random.u8(..4) > 0 { Switch::On } else { Switch::Off },
     };
+    if layout.mesh.context == Context::Hierarchical {
+        layout.mesh.cp_inner = random.u64(1..=layout.mesh.cp);
+    }
     layout.schedule = pick(random, Schedule::ALL);
     layout.mesh.vpp = match layout.schedule {
         Schedule::Interleaved => random.u64(2..4),
@@ -80,6 +84,7 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         query_rope: pick(random, Split::ALL),
         shared_experts: pick(random, Split::ALL),
         dense_ffn: pick(random, Split::ALL),
+        redundant_experts: pick(random, &[0, 0, 0, 2]),
         vocab_multiple: random.u64(1..4),
     };
     layout.precision = Precision {
@@ -201,7 +206,10 @@ fn parts_make_the_whole() {
         // Padding is the plan's, not the model's.
         let architecture = plan.spec().architecture;
         let padding = 2 * (plan.padded_vocab() - architecture.vocab) * architecture.hidden;
-        let whole = architecture.parameters().total() + padding;
+        // So are copies of experts.
+        let copies = plan.spec().layout.placement.redundant_experts * architecture.layers.moe;
+        let experts = 3 * copies * architecture.hidden * architecture.experts.ffn;
+        let whole = architecture.parameters().total() + padding + experts;
         // DualPipe holds every stage twice, once for each direction.
         let copies = if plan.spec().layout.schedule == Schedule::DualPipe { 2 } else { 1 };
         assert_eq!(parameters, copies * whole, "{:#?}", plan.spec());

@@ -74,6 +74,7 @@ stages  0: 4 layers, 3 dense and 1 with experts
         "file": VALID,
         "valid": true,
         "world": 1024,
+        "chunks": 1,
         "peak_bytes": 52_751_843_328_u64,
         "peak": {
             "stage": 1, "phase": "backward", "first_rank": 64, "last_rank": 127, "bytes": 52_751_843_328_u64,
@@ -306,4 +307,23 @@ fn a_closed_pipe_is_a_quiet_end() {
         let output = example().args(arguments).stdout(writer).output().expect("the example starts");
         assert_eq!(said(output), (code, String::new(), String::new()), "{arguments:?}");
     }
+}
+
+/// The list of laws names each once, and says of each what must hold.
+#[test]
+fn laws_are_listed() {
+    let (code, text, _) = run(&["--laws"]);
+    assert_eq!(code, 0);
+    let laws = moe_model::law::LAWS.iter().chain(moe_model::law::ADVICE);
+    for law in laws.clone() {
+        assert_eq!(text.matches(&format!(" {}: ", law.id)).count(), 1, "{}", law.id);
+        assert!(!law.statement().is_empty(), "{}", law.id);
+    }
+    assert!(text.contains("error heads-tp: `mesh.tp` divides `attention.heads`\n"), "{text}");
+    let schedules = "`schedule` is one_f_one_b or interleaved, for `target: megatron_core`, with more than one stage\n";
+    assert!(text.contains(&format!("error megatron-schedules: {schedules}")), "{text}");
+    let (_, json, _) = run(&["--laws", "--json"]);
+    let json = json_of(&json);
+    assert_eq!(json["format"], "moe-model/laws/1");
+    assert_eq!(json["laws"].as_array().expect("a list").len(), laws.count());
 }

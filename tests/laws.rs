@@ -117,6 +117,19 @@ const BREACHES: &[Breach] = &[
         (s.layout.mesh.cp, s.layout.mesh.context) = (4, Context::AllToAll);
         s.architecture.attention = gqa(48, 6);
     }),
+    ("cp-inner-given", |s| (s.layout.mesh.cp, s.layout.mesh.context) = (4, Context::Hierarchical)),
+    ("cp-inner", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 8, Context::Hierarchical);
+    }),
+    ("cp-inner-unused", |s| (s.layout.mesh.cp, s.layout.mesh.cp_inner) = (4, 2)),
+    ("heads-inner", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 4, Context::Hierarchical);
+        set(s, Key::AttentionHeads, 132);
+    }),
+    ("kv-heads-inner", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 4, Context::Hierarchical);
+        s.architecture.attention = gqa(48, 6);
+    }),
     ("global-batch", |s| s.layout.batch.global = 1000),
     ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),
     ("zero-ways-ranks", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 65)),

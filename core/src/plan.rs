@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::inventory::Inventory;
 use crate::key::KeySet;
 use crate::law;
-use crate::saturating::{cut, mul};
+use crate::saturating::{add, cut, mul};
 use crate::schedule::Run;
 use crate::sizes::Sizes;
 use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
@@ -310,7 +310,7 @@ impl Plan {
     pub const fn routed_rows(&self, pool: Pool) -> u64 {
         let experts = &self.spec.architecture.experts;
         let ep = self.spec.layout.mesh.ep;
-        let local = experts.routed / ep;
+        let local = add(experts.routed, self.spec.layout.placement.redundant_experts) / ep;
         match self.spec.layout.routing {
             Routing::Dropless(dropless) => {
                 let pooled = self.pooled_tokens(pool);

@@ -117,7 +117,7 @@ impl Sizes {
             value: unused,
             dense_ffn: over_tp(Dim::whole("h_F", a.layers.ffn), l.placement.dense_ffn, tp),
             experts: Dim::whole("N", a.experts.routed),
-            local_experts: Dim::whole("N", a.experts.routed).split(Over::Ep, ep),
+            local_experts: Dim::whole("N", add(a.experts.routed, l.placement.redundant_experts)).split(Over::Ep, ep),
             active: Dim::whole("N_r", a.experts.active),
             expert_ffn: Dim::whole("h_E", a.experts.ffn).split(Over::Etp, etp),
             shared_ffn: over_tp(

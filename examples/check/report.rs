@@ -24,6 +24,8 @@ pub(crate) struct Report {
     /// Most bytes that a rank holds at once, if the Spec is valid.
     peak_bytes: Option<u64>,
     pub(crate) peak: Option<Worst>,
+    /// Virtual stages on each rank of the pipeline, if the Spec is valid.
+    pub(crate) chunks: Option<u64>,
     /// Runs of stages that hold the same.
     pub(crate) stages: Vec<Run>,
     /// The first stage that `stages` leaves out, if there are too many to look at.
@@ -91,6 +93,7 @@ impl Report {
             valid: false,
             world: None,
             peak_bytes: None,
+            chunks: None,
             peak: None,
             stages: Vec::new(),
             stages_left_out_from: None,
@@ -112,6 +115,7 @@ impl Report {
             self.warnings = findings(&input.declared.warnings(), input);
             self.world = Some(plan.world());
             self.peak_bytes = Some(plan.peak().bytes());
+            self.chunks = Some(plan.chunks());
             self.peak = Some(Worst::of(&plan));
             self.stages = runs(&plan);
             self.stages_left_out_from = (plan.stages() > STAGES).then_some(STAGES);

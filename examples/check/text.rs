@@ -44,6 +44,9 @@ fn summary(report: &Report) -> String {
         lines.push(format!("world   {}", counted(world, "rank")));
         lines.push(format!("peak    {}: ranks {} to {}", peak.text, peak.first_rank, peak.last_rank));
     }
+    if let Some(chunks) = report.chunks.filter(|chunks| *chunks > 1) {
+        lines.push(format!("chunks  {chunks} on each rank of the pipeline"));
+    }
     for (i, run) in report.stages.iter().enumerate() {
         lines.push(format!("{:<7} {}", if i == 0 { "stages" } else { "" }, stages(run)));
     }
@@ -60,6 +63,7 @@ fn stages(run: &Run) -> String {
         (format!("{first_stage} to {last_stage}"), " each")
     };
     match (dense_layers, moe_layers) {
+        (0, 0) => format!("{stages}: no layer{each}"),
         (_, 0) => format!("{stages}: {layers}{each}, dense"),
         (0, _) => format!("{stages}: {layers}{each}, with experts"),
         (dense, moe) => format!("{stages}: {layers}{each}, {dense} dense and {moe} with experts"),

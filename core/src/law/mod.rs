@@ -2,6 +2,7 @@
 //! judged by the macro while it expands, by the compiler where numbers are constants of the user's crate, and at run
 //! time; `verdict/` blames and words.
 
+mod statement;
 mod table;
 
 pub use table::{ADVICE, BUDGET_LAWS, LAWS};
@@ -52,6 +53,8 @@ pub enum Quantity {
     ListedLayers,
     /// MTP modules of the stage list.
     ListedMtp,
+    /// Routed experts and copies of busy ones.
+    PhysicalExperts,
     /// Twice the value of a key.
     Twice(Key),
     /// Micro-batches that run through one chunk before the next: `batch.group`, or `mesh.pp`.
@@ -172,6 +175,14 @@ pub enum When {
     Ring,
     /// Under context parallelism by all-to-all.
     AllToAll,
+    /// Under hierarchical context parallelism.
+    Hierarchical,
+    /// The same with its inner degree given.
+    Inner,
+    /// The same under grouped-query attention.
+    GqaInner,
+    /// Without hierarchical context parallelism.
+    NotHierarchical,
     /// Under grouped-query attention and context parallelism by all-to-all.
     GqaAllToAll,
     /// Where an optional number is given.
@@ -216,6 +227,7 @@ impl Quantity {
             Self::Places => SHAPE,
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
+            Self::PhysicalExperts => &[Key::ExpertsRouted, Key::PlacementRedundantExperts],
             Self::HeadBlocks => &[
                 Key::MeshTp,
                 Key::PrecisionBlock,
@@ -260,6 +272,9 @@ impl Quantity {
                 }
             }
             Self::ExpertReplicas => expert_replicas(numbers) as u128,
+            Self::PhysicalExperts => {
+                of[Key::ExpertsRouted as usize] as u128 + of[Key::PlacementRedundantExperts as usize] as u128
+            }
             Self::Twice(key) => 2 * of[key as usize] as u128,
             Self::ListedStages => of[Key::StagesList as usize] as u128,
             Self::ListedLayers => numbers.listed[0] as u128,
@@ -405,7 +420,15 @@ impl When {
         let of = &n.values;
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
-            Self::Ring => of[Key::MeshCp as usize] > 1 && of[Key::MeshContext as usize] == Context::Ring as u64,
+            Self::Ring => {
+                let context = of[Key::MeshContext as usize];
+                let is_ring = context == Context::Ring as u64 || context == Context::Hierarchical as u64;
+                of[Key::MeshCp as usize] > 1 && is_ring
+            }
+            Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
+            Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
+            Self::Inner => Self::Hierarchical.applies(n) && of[Key::MeshCpInner as usize] > 0,
+            Self::GqaInner => Self::Inner.applies(n) && n.get(Key::AttentionKvHeads).is_some(),
             Self::AllToAll => is_all_to_all(n),
             Self::GqaAllToAll => is_all_to_all(n) && n.get(Key::AttentionKvHeads).is_some(),
             Self::Given(key) => of[key as usize] > 0,
@@ -473,6 +496,8 @@ impl When {
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
+            Self::Hierarchical | Self::NotHierarchical => KeySet::of(&[Key::MeshContext]),
+            Self::Inner | Self::GqaInner => KeySet::of(&[Key::MeshContext, Key::MeshCpInner]),
             Self::SequenceParallel | Self::NoSequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld]),
@@ -502,7 +527,8 @@ impl Law {
             Rule::ChunksOfSchedule => KeySet::of(SHAPE),
             Rule::LastGroupFills => KeySet::of(&[Key::BatchCount, Key::BatchGroup, Key::MeshPp]),
             Rule::SkewIsPossible => {
-                KeySet::of(&[Key::RoutingSkew, Key::ExpertsActive, Key::ExpertsRouted, Key::MeshEp])
+                let experts = KeySet::of(&[Key::ExpertsActive, Key::ExpertsRouted, Key::PlacementRedundantExperts]);
+                experts.with(Key::RoutingSkew).with(Key::MeshEp)
             }
             Rule::FactorIsPossible => KeySet::of(&[Key::RoutingFactor, Key::ExpertsActive, Key::ExpertsRouted]),
             Rule::Fits64Bits | Rule::FitsDevice => KeySet::ALL,
@@ -618,7 +644,7 @@ pub(crate) const fn worst_skew(n: &Numbers) -> u64 {
     if ep == 0 || active == 0 {
         return 1000;
     }
-    let local = routed / ep;
+    let local = add(routed, n.of(Key::PlacementRedundantExperts)) / ep;
     let most = if local < active { local } else { active };
     let worst = 1000 * most as u128 * ep as u128 / active as u128;
     // Fewer than one expert a rank is `experts-ep`'s to refuse.

@@ -18,6 +18,9 @@ words! {
         Ring = "ring",
         /// Between the projections and attention ranks trade tokens for heads (DeepSpeed-Ulysses, arXiv:2309.14509).
         AllToAll = "all_to_all",
+        /// All-to-all among `mesh.cp_inner` ranks, a ring among groups of these (Megatron-LM's `a2a+p2p`, its
+        /// `hierarchical_context_parallel_sizes` being `[cp_inner, cp / cp_inner]`).
+        Hierarchical = "hierarchical",
     }
 }
 
@@ -41,6 +44,8 @@ group! {
         etp: number at least 1 = MeshEtp, default 1;
         /// How context-parallel ranks share a sequence.
         context: Context = MeshContext, default Context::Contiguous;
+        /// Under `context: hierarchical`, ranks that trade tokens for heads.
+        cp_inner: number at least 0 = MeshCpInner, default 0;
         /// Ranks of the whole job; 0 derives it. If given beside `mesh.dp`, it must equal the product.
         world: number at least 0 = MeshWorld, default 0;
         /// Whether the sequence is split over tensor-parallel ranks between the blocks.
@@ -224,6 +229,9 @@ group! {
         shared_experts: Split = PlacementSharedExperts, default Split::Split;
         /// The dense feed-forward network, over `tp`.
         dense_ffn: Split = PlacementDenseFfn, default Split::Split;
+        /// Copies of busy experts, of all of them, beside the routed ones (DeepSeek's expert-parallel load balancer): every
+        /// rank of an expert group holds as many physical experts.
+        redundant_experts: number at least 0 = PlacementRedundantExperts, default 0;
         /// The vocabulary is padded to a multiple of this times `tp` (Megatron pads to 128).
         vocab_multiple: number at least 1 = PlacementVocabMultiple, default 1;
     }

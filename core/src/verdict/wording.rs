@@ -2,9 +2,10 @@
 //! for the macro, the compiler and the run time.
 
 use super::{Carried, Violation, is_valid};
-use crate::inventory::{Inventory, Phase};
+use crate::bytes::Bytes;
+use crate::inventory::{Inventory, Phase, Role};
 use crate::key::Key;
-use crate::law::{self, Quantity, Rule};
+use crate::law::{self, Law, Quantity, Rule};
 use crate::plan::Plan;
 use crate::saturating::{cut, zero_or};
 use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, Zero, ZeroStage};
@@ -52,6 +53,10 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
         Quantity::Places => places(text, spec),
+        Quantity::PhysicalExperts if spec.layout.placement.redundant_experts == 0 => {
+            return assigned(text, Key::ExpertsRouted, spec);
+        }
+        Quantity::PhysicalExperts => text.str("`experts.routed` + `placement.redundant_experts`"),
         Quantity::Group if spec.layout.batch.group == 0 => return assigned(text, Key::MeshPp, spec),
         Quantity::Group => return assigned(text, Key::BatchGroup, spec),
         Quantity::HeadBlocks => heads_in_blocks(text.str("`mesh.tp`"), spec),
@@ -197,6 +202,16 @@ impl Violation {
         Text::new().str(why).str(" (").str(id).str(")")
     }
 
+    /// What a breach of advice costs, as a note; empty of laws, and where it is not counted.
+    #[must_use]
+    pub const fn cost(&self, spec: &Spec) -> Text {
+        match self.law {
+            Some(Law { rule: Rule::AtLeast(Quantity::ExpertReplicas, _), .. }) => unsharded(spec),
+            Some(Law { rule: Rule::Divides(_, Quantity::Of(Key::Vocab)), .. }) => padding(spec),
+            _ => Text::new(),
+        }
+    }
+
     /// What to write instead; empty where nothing near helps.
     #[must_use]
     pub const fn help(&self, spec: &Spec) -> Text {
@@ -211,6 +226,9 @@ impl Violation {
             }
             Rule::AtMost(Quantity::Of(Key::BatchGroup), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `schedule: interleaved`");
+            }
+            Rule::AtMost(Quantity::Of(Key::MeshCpInner), Quantity::Just(_)) => {
+                return text.str("leave it out, or write `context: hierarchical`");
             }
             Rule::AtMost(Quantity::Of(Key::ZeroDense), _) if self.below.is_none() => {
                 return text.str("write `zero: optimizer`");
@@ -265,6 +283,8 @@ impl Violation {
     #[must_use]
     pub const fn text(&self, spec: &Spec) -> Text {
         let text = self.message(spec).str("\n= note: ").text(&self.note());
+        let cost = self.cost(spec);
+        let text = if cost.is_empty() { text } else { text.str("\n= note: ").text(&cost) };
         let help = self.help(spec);
         if help.is_empty() { text } else { text.str("\n= help: ").text(&help) }
     }
@@ -284,6 +304,35 @@ const fn stages_help(text: Text, spec: &Spec) -> Text {
         return text.str("write `stages: stages { last: ").int(last).str(" }`");
     }
     text
+}
+
+/// How much of the optimizer state of routed experts each rank holds whole, where it is most.
+const fn unsharded(spec: &Spec) -> Text {
+    let Some(plan) = Plan::unchecked(*spec) else { return Text::new() };
+    let (mut most, mut stage) = (Bytes::ZERO, 0);
+    while stage < plan.stages() && stage < LOOKED_AT {
+        let (inventory, mut bytes, mut i) = (plan.inventory(stage), Bytes::ZERO, 0);
+        while i < inventory.len() {
+            let entry = inventory.get(i);
+            let is_state = matches!(entry.role, Role::MasterWeight | Role::FirstMoment | Role::SecondMoment);
+            bytes = if is_state && entry.expert_group { bytes.plus(entry.bytes()) } else { bytes };
+            i += 1;
+        }
+        most = most.larger(bytes);
+        stage += 1;
+    }
+    Text::new().str("each rank holds up to ").text(&most.text()).str(" of it whole")
+}
+
+/// Stages that a figure in a warning is looked up in, at most.
+const LOOKED_AT: u64 = 64;
+
+/// The rows that padding adds.
+const fn padding(spec: &Spec) -> Text {
+    let Some(plan) = Plan::unchecked(*spec) else { return Text::new() };
+    let (padded, rows) = (plan.padded_vocab(), spec.architecture.vocab);
+    let text = Text::new().int(rows).str(" rows become ").int(padded).str(", ");
+    text.int(padded - rows).str(" of them padding")
 }
 
 /// The smallest world that carries a mesh: expert groups and tensor-parallel ones both tile the ranks of a stage.

@@ -92,9 +92,9 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 1184050385232356803543, S)
+            __enforce(__at, __laws, B, 4736201540926052336599, S)
         }
-        const _: () = e(61, 170141183460469231731687304815395733504);
-        const _: () = __enforce_budget(67usize, B, S);
+        const _: () = e(63, 170141183460469231731687304815395733504);
+        const _: () = __enforce_budget(72usize, B, S);
     }
 };

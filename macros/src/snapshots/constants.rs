@@ -49,7 +49,7 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            10237952,
+            10225664,
         )
         .broken(&Self::__SPEC_MAIN);
     ///Layout `Main` of [`Small`].
@@ -77,7 +77,7 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 76741914111145672705007, S)
+            __enforce(__at, __laws, B, 306967656444582338495471, S)
         }
         const _: () = {
             const fn world_size() {
@@ -85,11 +85,9 @@ const _: () = {
             }
             world_size()
         };
-        const _: () = e(25, 4096);
-        const _: () = e(26, 170141183460469231731687303715884113920);
         const _: () = {
             const fn heads_tp() {
-                e(26, 262144)
+                e(26, 170141183460469231731687303715884367872)
             }
             heads_tp()
         };
@@ -105,8 +103,8 @@ const _: () = {
             }
             dense_ffn_tp()
         };
-        const _: () = e(34, 8388608);
+        const _: () = e(35, 8388608);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(68usize, B, S);
+        const _: () = __enforce_budget(73usize, B, S);
     }
 };

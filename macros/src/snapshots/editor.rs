@@ -157,6 +157,7 @@ fn editor() {
             pub use ::moe_model::spec::Context::Contiguous as contiguous;
             pub use ::moe_model::spec::Context::Ring as ring;
             pub use ::moe_model::spec::Context::AllToAll as all_to_all;
+            pub use ::moe_model::spec::Context::Hierarchical as hierarchical;
         }
         pub mod mesh_sequence_parallel {
             pub use ::moe_model::spec::Switch::Off as off;

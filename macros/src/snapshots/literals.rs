@@ -131,7 +131,7 @@ const _: () = {
     #[cfg(not(rust_analyzer))]
     {
         #[deprecated(
-            note = "the number of replicas of each routed expert = 1 is less than 2\n= note: the state of routed experts is sharded over their replicas, and one replica shares with none (expert-state-unsharded)\n= note: in layout `Main`\n= help: the nearest legal value of `mesh.ep` is 8"
+            note = "the number of replicas of each routed expert = 1 is less than 2\n= note: the state of routed experts is sharded over their replicas, and one replica shares with none (expert-state-unsharded)\n= note: each rank holds up to 10.83 GiB of it whole\n= note: in layout `Main`\n= help: the nearest legal value of `mesh.ep` is 8"
         )]
         const fn expert_state_unsharded() {}
         expert_state_unsharded()
