@@ -102,6 +102,40 @@ pub use moe_model_gpu as gpu;
 /// each field that is not known, or has a value that is not supported; one that is null may pass, as it says no more than
 /// its absence. The same reader is `Architecture::from_config_json` at run time, behind the feature `config`.
 ///
+/// # Pipelines
+///
+/// `mesh.pp` ranks form a pipeline. Layers fall to them evenly, or with `stages: stages { first: 4, last: 1 }` set apart,
+/// or with the embedding and the loss counted as a layer (`embedding: as_layer`), or as a stage list says in Megatron-LM's
+/// notation. `schedule` is one of `gpipe`, `one_f_one_b`, `interleaved`, `zb_h1`, `zb_v`, `dual_pipe` and `dual_pipe_v`;
+/// each knows how many chunks (virtual stages, `mesh.vpp`) a rank holds, and how many micro-batches of each are in flight.
+///
+/// ```
+/// use moe_model::moe_model;
+///
+/// moe_model! {
+///     pub struct DeepSeekV3;
+///     architecture: preset(deepseek_v3),
+///     layout Interleaved: layout {
+///         mesh: mesh { dp: 64, pp: 16, ep: 64 },
+///         // 32 virtual stages, two chunks a rank: E embedding, t layer, m MTP module, L loss.
+///         stages: "Et|(tt|)*30mL",
+///         schedule: interleaved,
+///         batch: batch { sequence: 4096, count: 32 },
+///         accounting: paper,
+///     },
+///     layout Dual: layout { stages: stages { first: 4, last: 1 }, schedule: dual_pipe, ..Interleaved },
+/// }
+///
+/// let interleaved = DeepSeekV3::INTERLEAVED;
+/// assert_eq!((interleaved.chunks(), interleaved.in_flight(0)), (2, 47));
+/// assert_eq!((interleaved.chunk(0, 0).range(), interleaved.chunk(0, 1).range()), (0..1, 31..33));
+/// // Two directions at once: every stage is there twice, and the first rank holds both ends of the model.
+/// assert_eq!((DeepSeekV3::DUAL.chunk(0, 0).range(), DeepSeekV3::DUAL.chunk(0, 1).range()), (0..4, 60..61));
+/// ```
+///
+/// `target: megatron_core` (or `deepspeed`, `torchtitan`) adds the limits of that framework, at the version that its laws
+/// name.
+///
 /// # What is generated
 ///
 /// The type, with `ARCHITECTURE` ([`spec::Architecture`]) and for each layout a constant of its name in capitals, a
