@@ -24,11 +24,81 @@ pub enum Over {
     Zero,
 }
 
+macro_rules! symbols {
+    ($($(#[$doc:meta])* $symbol:ident = $name:literal,)*) => {
+        /// What the field calls a dimension. A number rather than a string, since const evaluation copies dimensions
+        /// often, and pointers cost it most.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Symbol {
+            $($(#[$doc])* $symbol,)*
+        }
+
+        impl Symbol {
+            /// As papers write it: `h`, `s`, `n_h`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                const NAMES: &[&str] = &[$($name,)*];
+                NAMES[self as usize]
+            }
+        }
+    };
+}
+
+symbols! {
+    /// Nothing: a dimension that is not there.
+    None = "",
+    /// Width of the residual stream.
+    Hidden = "h",
+    /// Twice that.
+    HiddenTwice = "2h",
+    /// Rows of the embedding.
+    Vocab = "v",
+    /// Query heads.
+    Heads = "n_h",
+    /// Key/value heads.
+    KvHeads = "n_kv",
+    /// Width of a head.
+    HeadDim = "d_h",
+    /// Twice that.
+    HeadDimTwice = "2d_h",
+    /// Width of the query latent.
+    QRank = "d_cq",
+    /// Width of the key/value latent.
+    KvRank = "d_c",
+    /// Width of the rotary part of a head.
+    Rope = "d_hr",
+    /// Width of a query or key head.
+    QueryKey = "(d_h+d_hr)",
+    /// Width of a value head.
+    Value = "d_v",
+    /// Width of a dense feed-forward network.
+    DenseFfn = "h_F",
+    /// Experts.
+    Experts = "N",
+    /// Experts of a token.
+    Active = "N_r",
+    /// Width of an expert.
+    ExpertFfn = "h_E",
+    /// Width of all shared experts.
+    SharedFfn = "N_s h_E",
+    /// Sequences of a micro-batch.
+    Batch = "b",
+    /// Tokens of a sequence.
+    Sequence = "s",
+    /// Token copies at a rank's experts.
+    Rows = "R",
+    /// Parameters of the dense ZeRO group.
+    DenseParameters = "P_dense",
+    /// Parameters of the expert ZeRO group.
+    ExpertParameters = "P_expert",
+}
+
 /// One dimension of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dim {
-    /// What the field calls it: `h`, `s`, `n_h`.
-    pub symbol: &'static str,
+    /// What the field calls it.
+    pub symbol: Symbol,
     /// Its length over all ranks.
     pub global: u64,
     /// Its length on one rank.
@@ -39,11 +109,11 @@ pub struct Dim {
 
 impl Dim {
     /// The dimension that is not there.
-    pub const ONE: Self = Self::whole("", 1);
+    pub const ONE: Self = Self::whole(Symbol::None, 1);
 
     /// A dimension that each rank holds whole.
     #[must_use]
-    pub const fn whole(symbol: &'static str, length: u64) -> Self {
+    pub const fn whole(symbol: Symbol, length: u64) -> Self {
         Self { symbol, global: length, local: length, over: Over::Whole }
     }
 
@@ -57,8 +127,8 @@ impl Dim {
 impl core::fmt::Display for Dim {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.global.checked_div(self.local) {
-            None | Some(1) => f.write_str(self.symbol),
-            Some(ranks) => write!(f, "{}/{ranks}", self.symbol),
+            None | Some(1) => f.write_str(self.symbol.name()),
+            Some(ranks) => write!(f, "{}/{ranks}", self.symbol.name()),
         }
     }
 }
@@ -99,12 +169,12 @@ impl Sizes {
         let Spec { architecture: a, layout: l } = plan.spec();
         let (tp, cp, ep, etp) = (l.mesh.tp, l.mesh.cp, l.mesh.ep, l.mesh.etp);
         let unused = Dim::ONE;
-        let hidden = Dim::whole("h", a.hidden);
-        let sequence = Dim::whole("s", l.batch.sequence);
+        let hidden = Dim::whole(Symbol::Hidden, a.hidden);
+        let sequence = Dim::whole(Symbol::Sequence, l.batch.sequence);
         let mut sizes = Self {
             hidden,
-            hidden_twice: Dim::whole("2h", mul(a.hidden, 2)),
-            vocab: Dim::whole("v", plan.padded_vocab()).split(Over::Tp, tp),
+            hidden_twice: Dim::whole(Symbol::HiddenTwice, mul(a.hidden, 2)),
+            vocab: Dim::whole(Symbol::Vocab, plan.padded_vocab()).split(Over::Tp, tp),
             heads: unused,
             heads_whole: unused,
             kv_heads: unused,
@@ -115,37 +185,38 @@ impl Sizes {
             rope: unused,
             query_key: unused,
             value: unused,
-            dense_ffn: over_tp(Dim::whole("h_F", a.layers.ffn), l.placement.dense_ffn, tp),
-            experts: Dim::whole("N", a.experts.routed),
-            local_experts: Dim::whole("N", add(a.experts.routed, l.placement.redundant_experts)).split(Over::Ep, ep),
-            active: Dim::whole("N_r", a.experts.active),
-            expert_ffn: Dim::whole("h_E", a.experts.ffn).split(Over::Etp, etp),
+            dense_ffn: over_tp(Dim::whole(Symbol::DenseFfn, a.layers.ffn), l.placement.dense_ffn, tp),
+            experts: Dim::whole(Symbol::Experts, a.experts.routed),
+            local_experts: Dim::whole(Symbol::Experts, add(a.experts.routed, l.placement.redundant_experts))
+                .split(Over::Ep, ep),
+            active: Dim::whole(Symbol::Active, a.experts.active),
+            expert_ffn: Dim::whole(Symbol::ExpertFfn, a.experts.ffn).split(Over::Etp, etp),
             shared_ffn: over_tp(
-                Dim::whole("N_s h_E", mul(a.experts.shared, a.experts.ffn)),
+                Dim::whole(Symbol::SharedFfn, mul(a.experts.shared, a.experts.ffn)),
                 l.placement.shared_experts,
                 tp,
             ),
-            batch: Dim::whole("b", l.batch.micro),
+            batch: Dim::whole(Symbol::Batch, l.batch.micro),
             sequence,
             context: sequence.split(Over::Cp, cp),
             own_tokens: sequence.split(Over::Sequence, plan.sequence_ranks()),
         };
         match a.attention {
             Attention::Mla(mla) => {
-                sizes.heads_whole = Dim::whole("n_h", mla.heads);
-                sizes.q_rank = Dim::whole("d_cq", mla.q_rank);
-                sizes.kv_rank = Dim::whole("d_c", mla.kv_rank);
-                sizes.nope = Dim::whole("d_h", mla.nope);
-                sizes.rope = Dim::whole("d_hr", mla.rope);
-                sizes.query_key = Dim::whole("(d_h+d_hr)", add(mla.nope, mla.rope));
-                sizes.value = Dim::whole("d_v", mla.value);
+                sizes.heads_whole = Dim::whole(Symbol::Heads, mla.heads);
+                sizes.q_rank = Dim::whole(Symbol::QRank, mla.q_rank);
+                sizes.kv_rank = Dim::whole(Symbol::KvRank, mla.kv_rank);
+                sizes.nope = Dim::whole(Symbol::HeadDim, mla.nope);
+                sizes.rope = Dim::whole(Symbol::Rope, mla.rope);
+                sizes.query_key = Dim::whole(Symbol::QueryKey, add(mla.nope, mla.rope));
+                sizes.value = Dim::whole(Symbol::Value, mla.value);
             }
             Attention::Gqa(gqa) => {
-                sizes.heads_whole = Dim::whole("n_h", gqa.heads);
-                sizes.head_dim = Dim::whole("d_h", gqa.head_width(a.hidden));
+                sizes.heads_whole = Dim::whole(Symbol::Heads, gqa.heads);
+                sizes.head_dim = Dim::whole(Symbol::HeadDim, gqa.head_width(a.hidden));
                 // With fewer key/value heads than ranks each rank holds one, replicated over tp / n_kv ranks.
                 let ranks = if gqa.kv_heads < tp { gqa.kv_heads } else { tp };
-                sizes.kv_heads = Dim::whole("n_kv", gqa.kv_heads).split(Over::Tp, ranks);
+                sizes.kv_heads = Dim::whole(Symbol::KvHeads, gqa.kv_heads).split(Over::Tp, ranks);
             }
         }
         sizes.heads = sizes.heads_whole.split(Over::Tp, tp);

@@ -4,7 +4,7 @@
 use crate::inventory::{Counts, Element, Entry, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::{cut, mul};
-use crate::sizes::{Dim, Over, Sizes};
+use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{Attention, Split, ZeroStage};
 use crate::tally::Tally;
 
@@ -194,7 +194,7 @@ const fn zero_stage(plan: &Plan, expert: bool) -> ZeroStage {
 /// elements a replica.
 pub(crate) const fn flat(tally: &Tally, plan: &Plan, expert: bool, from: ZeroStage) -> Dim {
     let parameters = cut(tally.grouped[expert as usize]);
-    let symbol = if expert { "P_expert" } else { "P_dense" };
+    let symbol = if expert { Symbol::ExpertParameters } else { Symbol::DenseParameters };
     // More than 64 bits count stay whole, so that the budget outgrows 64 bits too and is refused.
     if (zero_stage(plan, expert) as u8) < from as u8 || parameters == u64::MAX {
         return Dim::whole(symbol, parameters);

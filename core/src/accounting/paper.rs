@@ -10,7 +10,7 @@
 use super::{ends, is_recomputed, saved};
 use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Sink};
 use crate::plan::Plan;
-use crate::sizes::{Dim, Sizes};
+use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{Attention, Kernel, Paper, Pool, Split};
 
 const ONE: Dim = Dim::ONE;
@@ -139,7 +139,7 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry
     list.push(router, "routing weights", [batch, tokens, sizes.active, ONE]);
 
     let routed = &common.of(Module::RoutedExperts);
-    let rows = Dim::whole("R", plan.routed_rows(paper.pool));
+    let rows = Dim::whole(Symbol::Rows, plan.routed_rows(paper.pool));
     list.push(routed, "routed input", [rows, hidden, ONE, ONE]);
     if paper.dropout.is_on() {
         list.push(&routed.stored_as(Element::MASK), "routed output dropout mask", [rows, hidden, ONE, ONE]);

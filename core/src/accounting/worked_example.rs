@@ -5,7 +5,7 @@
 use super::{ends, is_recomputed, paper, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
-use crate::sizes::{Dim, Sizes};
+use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{Attention, Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
 use crate::weights;
 
@@ -30,7 +30,7 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     }
     if counts.moe.there > 0 {
         let routed = saved(plan, Count::ONE, SOURCE).of(Module::RoutedExperts);
-        let rows = Dim::whole("R", plan.routed_rows(Pool::Group));
+        let rows = Dim::whole(Symbol::Rows, plan.routed_rows(Pool::Group));
         let working = routed.transient(Lifetime::InForward(Block::Moe));
         list.push(&working, "permuted copies", [rows, sizes.hidden, ONE, ONE]);
         list.push(&working.times(3), "routed gate, up, product", [rows, sizes.expert_ffn, ONE, ONE]);
@@ -90,7 +90,7 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
     }
     let router = common.of(Module::Router).stored_as(Element::FP32);
     list.push(&router, "router logits", [batch, sizes.own_tokens, sizes.experts, ONE]);
-    let rows = Dim::whole("R", plan.routed_rows(Pool::Group));
+    let rows = Dim::whole(Symbol::Rows, plan.routed_rows(Pool::Group));
     list.push(kept, "routed input", [rows, sizes.hidden, ONE, ONE]);
     list.push(&kept.times(4), "routed gate, up, activation, product", [rows, sizes.expert_ffn, ONE, ONE]);
     if plan.spec().architecture.experts.shared > 0 {
