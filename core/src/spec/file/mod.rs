@@ -6,6 +6,9 @@
 //! table's `kind` names one, wherever it stands; where it takes a word as well (`zero`), the word may stand in the
 //! table's place.
 //!
+//! `architecture = "deepseek_v3"` names a [preset](crate::preset) in the place of all keys of an architecture; one that is
+//! written beside it holds instead, a group with all its keys.
+//!
 //! ```toml
 //! hidden = 7168
 //! layers = { dense = 3, moe = 58, ffn = 18432 }
@@ -33,6 +36,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Deserializer, de};
+
+/// The key that names a preset, in the place of all keys of an architecture.
+const ARCHITECTURE: &str = "architecture";
 
 /// The key of a table that names its kind.
 const KIND: &str = "kind";

@@ -3,9 +3,10 @@
 
 use super::leaf::{self, Complaint, cannot_be};
 use super::tree::{Document, Node};
-use super::{Declared, Fault, Faults, KIND};
+use super::{ARCHITECTURE, Declared, Fault, Faults, KIND};
 use crate::key::{Key, KeySet};
-use crate::misread::{did_you_mean, given_twice, has_no_key, key_help, lacks, nearest, one_of};
+use crate::misread::{did_you_mean, given_twice, has_no_key, key_help, lacks, listed, nearest, one_of};
+use crate::preset::PRESETS;
 use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value, Word};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,7 +14,14 @@ use alloc::vec::Vec;
 
 pub(super) fn read(document: &Document) -> Result<Declared, Faults> {
     let mut reading = Reading { spec: Spec::DEFAULT, written: KeySet::EMPTY, list: Vec::new() };
-    reading.group(None, &[Architecture::FIELDS, Layout::FIELDS], document.entries.iter());
+    // A preset first: keys beside it hold instead of its own, wherever they stand.
+    let mut presets = document.entries.iter().filter(|(name, _)| name == ARCHITECTURE).map(|(_, node)| node);
+    let has_preset = presets.next().map(|node| reading.preset(node)).is_some();
+    if presets.next().is_some() {
+        reading.fault(ARCHITECTURE, format!("`{ARCHITECTURE}` is given twice"), "");
+    }
+    let keys = document.entries.iter().filter(|(name, _)| name != ARCHITECTURE);
+    reading.group(None, &[Architecture::FIELDS, Layout::FIELDS], keys, has_preset);
     let Reading { spec, written, list } = reading;
     if list.is_empty() { Ok(Declared { spec, written }) } else { Err(Faults { list }) }
 }
@@ -28,7 +36,13 @@ type Entry = (String, Node);
 
 impl Reading {
     /// All keys of a group, or of the Spec itself.
-    fn group<'e>(&mut self, owner: Option<Key>, fields: &[&'static [Field]], entries: impl Iterator<Item = &'e Entry>) {
+    fn group<'e>(
+        &mut self,
+        owner: Option<Key>,
+        fields: &[&'static [Field]],
+        entries: impl Iterator<Item = &'e Entry>,
+        has_preset: bool,
+    ) {
         let fields = || fields.iter().copied().flatten();
         let mut given = KeySet::EMPTY;
         for (name, node) in entries {
@@ -43,10 +57,29 @@ impl Reading {
             given = given.with(field.key);
             self.value(field, node);
         }
-        let missing = fields().filter(|field| field.required && !given.has(field.key));
+        let is_given = |key: Key| given.has(key) || has_preset && !key.is_layout();
+        let missing = fields().filter(|field| field.required && !is_given(field.key));
         if let Some(message) = lacks(&named(owner), missing.map(|field| field.key.name())) {
             self.fault(owner.map_or("", Key::path), message, "");
         }
+    }
+
+    /// All keys of a published architecture, by its name.
+    fn preset(&mut self, node: &Node) {
+        let name = if let Node::Words(name) = node { name } else { "" };
+        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) {
+            self.spec.architecture = preset.architecture;
+            let numbers = self.spec.numbers();
+            let keys = Key::ALL.iter().filter(|key| !key.is_layout() && numbers.get(**key).is_some());
+            self.written = keys.fold(self.written, |written, key| written.with(*key));
+            return;
+        }
+        let names = || PRESETS.iter().map(|preset| preset.name);
+        let help = match nearest(name, names()) {
+            Some(name) => did_you_mean(name).to_string(),
+            None => format!("presets are {}", listed(names())),
+        };
+        self.fault(ARCHITECTURE, cannot_be(ARCHITECTURE, node), help);
     }
 
     fn unknown<'n>(&mut self, owner: Option<Key>, name: &str, names: impl Iterator<Item = &'n str> + Clone) {
@@ -114,7 +147,7 @@ impl Reading {
         self.spec.choose(key, place as u64);
         self.written = self.written.with(key);
         let keys = entries.iter().filter(|(name, _)| name != KIND);
-        self.group(Some(key), &[kinds[place].fields], keys);
+        self.group(Some(key), &[kinds[place].fields], keys, false);
     }
 
     /// The place of the kind that a table names.
