@@ -156,6 +156,7 @@ impl Random<'_> {
     fn precision(self, spec: &mut Spec) {
         let block = if self.rarely(2) { self.to(2, 6) } else { 0 };
         spec.layout.precision = Precision { block, block_attention: self.switch(), ..Precision::DEFAULT };
+        // `query_rope` stays split: of what is replicated only a paper's count exists, no weight that blocks could lie on.
         spec.layout.placement = Placement {
             shared_experts: self.pick(Split::ALL),
             dense_ffn: self.pick(Split::ALL),

@@ -38,6 +38,7 @@ pub(crate) const TOPICS: &[Topic] = &[
         laws: &["sequence-cp", "sequence-sp", "sequence-ring"],
         comes_out: |case| tokens(&case.spec).is_some(),
     },
+    Topic { name: "tokens of a ring", laws: &["sequence-ring"], comes_out: ring_tokens },
     Topic { name: "traded heads", laws: &["heads-context"], comes_out: traded_heads },
     Topic { name: "traded key/value heads", laws: &["kv-heads-tp", "kv-heads-context"], comes_out: traded_kv_heads },
     Topic {
@@ -236,6 +237,12 @@ fn ring(sequence: &[u64], cp: u64) -> Option<Vec<Vec<u64>>> {
     let work = |hand: &Vec<u64>| hand.iter().map(|token| token + 1).sum::<u64>();
     assert!(hands.iter().all(|hand| work(hand) == work(&hands[0])), "a balanced ring is balanced");
     Some(hands)
+}
+
+/// A ring alone: it says all of how its sequence is shared out.
+fn ring_tokens(case: &Case) -> bool {
+    let mesh = case.spec.layout.mesh;
+    mesh.context != Context::Ring || mesh.cp == 1 || tokens(&case.spec).is_some()
 }
 
 fn trades(spec: &Spec) -> bool {
