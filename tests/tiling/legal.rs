@@ -1,15 +1,15 @@
 //! Legal Specs: what a plan says that each rank holds is what dealing gives it.
 
 use crate::cases;
-use crate::deal::{deal, deal_evenly, things, world};
+use crate::deal::{Rank, deal, deal_evenly, things, world};
 use crate::layers;
 use crate::random::Case;
 use crate::topics;
 use moe_model::inventory::{Module, Role};
 use moe_model::law::ADVICE;
-use moe_model::sizes::Dim;
+use moe_model::sizes::{Dim, Over};
 use moe_model::spec::{Attention, Mesh, Schedule, Split, ZeroGroups, ZeroStage};
-use moe_model::{Group, Plan};
+use moe_model::{Entry, Group, Plan};
 use std::sync::LazyLock;
 
 /// Legal cases with their plans, the same in every run.
@@ -150,4 +150,42 @@ fn state_is_dealt_to_replicas() {
         }
     }
     assert!(sharded > 200, "{sharded} are sharded");
+}
+
+/// Along which axes, and where on each, a rank's part of a weight lies.
+fn part(entry: &Entry, rank: &Rank) -> Vec<u64> {
+    let place = |dim: &Dim| match dim.over {
+        Over::Whole => None,
+        Over::Tp => Some(rank.tp),
+        Over::Ep => Some(rank.ep),
+        Over::Etp => Some(rank.etp),
+        other => panic!("no weight is split over {other:?}"),
+    };
+    entry.shape.iter().filter_map(place).collect()
+}
+
+/// Ranks can share the state of what all of them hold. Under `moe_block`, which is how a paper counts, shared experts that
+/// are split over `tp` are the exception.
+#[test]
+fn ranks_that_share_state_hold_the_same_part() {
+    let (mut shared, mut exceptions) = (0, 0);
+    for (case, plan) in &*PLANS {
+        let groups = case.spec.layout.zero.groups;
+        let (ranks, _) = world(&case.spec.layout.mesh);
+        let inventory = plan.inventory(0);
+        let weights = inventory.iter().filter(|entry| entry.role == Role::Weight);
+        for entry in weights.filter(|_| groups != ZeroGroups::Uniform) {
+            let kind = if entry.expert_group { Group::Edp } else { Group::CpDp };
+            let is_same = plan.groups(kind).all(|group| {
+                let mut parts = ranks.iter().filter(|rank| group.has(rank.number)).map(|rank| part(entry, rank));
+                let first = parts.next();
+                parts.all(|part| Some(part) == first)
+            });
+            let may_differ = groups == ZeroGroups::MoeBlock && entry.module == Module::SharedExperts;
+            assert!(is_same || may_differ, "{} of {case:#?}", entry.name);
+            shared += u64::from(is_same);
+            exceptions += u64::from(!is_same);
+        }
+    }
+    assert!(shared > 1000 && exceptions > 0, "{shared} shared, {exceptions} exceptions");
 }
