@@ -16,6 +16,7 @@ mod bytes;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod device;
+pub mod groups;
 pub mod inventory;
 mod key;
 pub mod law;
@@ -37,6 +38,7 @@ mod weights;
 pub use budget::{Budget, Peak};
 pub use bytes::Bytes;
 pub use device::Device;
+pub use groups::{Coordinates, Group, Ranks};
 pub use inventory::{Entry, Inventory, Phase, Role};
 pub use key::{Key, KeySet, Numbers};
 pub use parameters::Parameters;

@@ -262,7 +262,10 @@ impl Violation {
                 text.str("; it may be left out")
             }
             Rule::AtLeast(Quantity::Of(Key::MeshPp), _) if text.is_empty() => {
-                text.str("without a pipeline leave out `vpp` and write `schedule: one_f_one_b`")
+                // A list of several stages makes chunks too.
+                let listed = if spec.layout.stages.list.is_none() { "" } else { " and `stages`" };
+                let text = text.str("without a pipeline leave out `vpp`").str(listed);
+                text.str(" and write `schedule: one_f_one_b`")
             }
             Rule::Divides(Quantity::Product(keys), _) if keys[0] as u8 == Key::MeshEp as u8 => {
                 world_help(self.carried_help(text), spec)
