@@ -71,8 +71,8 @@ const BREACHES: &[Breach] = &[
     ("list-alone", |s| s.layout.stages.list = list("Et*4|(t*4|)*14tmL").list),
     ("schedule-chunks", |s| s.layout.mesh.vpp = 2),
     ("chunks-max", |s| {
-        (s.layout.schedule, s.layout.mesh.vpp) = (Schedule::Interleaved, 65);
-        (s.architecture.layers.moe, s.layout.stages) = (16 * 65 - 3, Stages::EVEN);
+        (s.layout.schedule, s.layout.mesh.vpp) = (Schedule::Interleaved, 33);
+        (s.architecture.layers.moe, s.layout.stages) = (16 * 33 - 3, Stages::EVEN);
     }),
     ("vpp-needs-pp", |s| {
         (s.layout.schedule, s.layout.mesh.vpp, s.layout.mesh.pp) = (Schedule::Interleaved, 2, 1);
@@ -249,10 +249,17 @@ fn reasons_are_one_line_without_full_stop() {
 const COSTLY: &[Breach] = &[
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
+    ("kv-replicated-context", |s| {
+        (s.architecture.attention, s.layout.mesh.cp, s.layout.mesh.context) = (gqa(128, 4), 4, Context::AllToAll);
+    }),
+    ("experts-unused", |s| {
+        (s.architecture.layers.dense, s.architecture.layers.moe, s.layout.mesh.ep) = (61, 0, 1);
+    }),
     ("expert-state-unsharded", |s| s.layout.mesh.ep = 64),
     ("idle-rank", |s| s.layout.stages = list("E|t*4|t*5|(t*4|)*12t*4mL")),
     ("pipeline-bubble", |s| s.layout.batch.count = 8),
     ("zero-in-pipeline", |s| s.layout.zero = s.layout.zero.at(ZeroStage::Gradients)),
+    ("zero-experts-in-pipeline", |s| s.layout.zero.expert = ZeroStage::Gradients),
 ];
 
 #[test]

@@ -165,13 +165,13 @@ fn what_is_absent_is_at_its_default() {
         vocab = 1
         layers = {}
         attention = { kind = "gqa", heads = 1, kv_heads = 1 }
-        mesh.dp = 1
+        mesh.pp = 1
         batch.sequence = 1
         accounting = "paper"
     "#;
     assert_eq!(from_toml(text), Ok(Spec::DEFAULT));
     let declared: Declared = toml::from_str(text).expect("it can be read");
-    assert!(declared.written.has(Key::MeshDp) && !declared.written.has(Key::MeshTp));
+    assert!(declared.written.has(Key::MeshPp) && !declared.written.has(Key::MeshTp));
 }
 
 /// A layout string stands in its own place or in that of its group; what is meant as one is read as one.
@@ -226,7 +226,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
         (
             "tp = 2",
             "microbatch = 2",
-            "`mesh` has no key `microbatch`\n= help: its keys are `dp`, `tp`, `pp`, `vpp`, `cp`, `ep`, `etp`, `context`, `world` \
+            "`mesh` has no key `microbatch`\n= help: its keys are `dp`, `tp`, `pp`, `vpp`, `cp`, `ep`, `etp`, `context`, `cp_inner`, `world` \
              and `sequence_parallel`",
         ),
         ("hidden = 128", "hidden = 128\ntp = 2", "the Spec has no key `tp`\n= help: `tp` is a key of `mesh`"),
@@ -245,7 +245,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
              error: `attention` lacks `kv_rank`",
         ),
         ("hidden = 128\nvocab = 1_000\n", "", "the Spec lacks `hidden` and `vocab`"),
-        ("dp = 4", "", "`mesh` lacks `dp`"),
+        ("sequence = 64", "", "`batch` lacks `sequence`"),
         ("kind = \"mla\"", "", "`attention` lacks `kind`\n= help: it is `mla` or `gqa`"),
     ] {
         assert_says(from, to, expected);

@@ -174,6 +174,12 @@ impl KeySet {
         Self(self.0 | other.0)
     }
 
+    /// Whether no key is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// Whether the key is in the set.
     #[must_use]
     pub const fn has(self, key: Key) -> bool {

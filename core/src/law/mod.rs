@@ -11,7 +11,9 @@ use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{Context, NUMBER_MAX, Schedule, Spec, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups};
+use crate::spec::{
+    Context, NUMBER_MAX, Schedule, Spec, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage,
+};
 use crate::stages::{self, Division, Misfit, Shape};
 
 /// One rule that a declaration must satisfy.
@@ -145,8 +147,10 @@ pub enum When {
     SharedBlocks,
     /// Under grouped-query attention, where the width of a head follows from others.
     HeadDimFollows,
-    /// For one framework.
-    For(Target),
+    /// Where experts shard more than their optimizer state and dense parameters no more than that, with more than one stage.
+    ExpertZeroInPipeline,
+    /// Under grouped-query attention and context parallelism by all-to-all, where each tensor-parallel rank has a head.
+    KvTraded,
     /// For one framework, where there is more than one stage.
     PipelinedFor(Target),
     /// For one framework, where some layers have experts.
@@ -169,7 +173,9 @@ pub enum When {
     MoeOverTp,
     /// Under sequence parallelism.
     SequenceParallel,
-    /// Without sequence parallelism.
+    /// Under sequence parallelism, where no ring cuts finer.
+    WholeSequence,
+    /// Without sequence parallelism, where no ring cuts finer.
     NoSequenceParallel,
     /// Under context parallelism by a load-balanced ring.
     Ring,
@@ -378,6 +384,11 @@ const fn is_all_to_all(n: &Numbers) -> bool {
     n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
 }
 
+const fn is_ring(n: &Numbers) -> bool {
+    let context = n.of(Key::MeshContext);
+    n.of(Key::MeshCp) > 1 && (context == Context::Ring as u64 || context == Context::Hierarchical as u64)
+}
+
 const fn has_experts(n: &Numbers) -> bool {
     n.of(Key::ExpertsRouted) > 0 && n.of(Key::ExpertsActive) > 0 && n.of(Key::ExpertsFfn) > 0
 }
@@ -409,7 +420,9 @@ impl When {
             Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
             Self::NoMoe => !moe,
             Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
-            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
+            // A ring cuts finer, and its own law says so.
+            Self::WholeSequence => of[Key::MeshSequenceParallel as usize] == Switch::On as u64 && !is_ring(n),
+            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64 && !is_ring(n),
             _ => self.applies_rarely(n),
         }
     }
@@ -420,11 +433,7 @@ impl When {
         let of = &n.values;
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
-            Self::Ring => {
-                let context = of[Key::MeshContext as usize];
-                let is_ring = context == Context::Ring as u64 || context == Context::Hierarchical as u64;
-                of[Key::MeshCp as usize] > 1 && is_ring
-            }
+            Self::Ring => is_ring(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
             Self::Inner => Self::Hierarchical.applies(n) && of[Key::MeshCpInner as usize] > 0,
@@ -446,10 +455,18 @@ impl When {
             Self::Listed => of[Key::StagesList as usize] > 0,
             Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
             Self::NotInterleaved => of[Key::Schedule as usize] != Schedule::Interleaved as u64,
-            Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64,
+            Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64 && of[Key::MeshPp as usize] > 1,
             Self::DualPipes => of[Key::Schedule as usize] >= Schedule::DualPipe as u64,
             Self::HeadDimFollows => of[Key::AttentionHeadDim as usize] == 0 && n.get(Key::AttentionKvHeads).is_some(),
-            Self::For(target) => of[Key::Target as usize] == target as u64,
+            Self::ExpertZeroInPipeline => {
+                let is_more = of[Key::ZeroExpert as usize] > ZeroStage::Optimizer as u64;
+                moe && is_more
+                    && of[Key::ZeroDense as usize] <= ZeroStage::Optimizer as u64
+                    && of[Key::MeshPp as usize] > 1
+            }
+            Self::KvTraded => {
+                Self::GqaAllToAll.applies(n) && of[Key::MeshTp as usize] <= of[Key::AttentionKvHeads as usize]
+            }
             Self::PipelinedFor(target) => of[Key::Target as usize] == target as u64 && of[Key::MeshPp as usize] > 1,
             Self::MoeFor(target) => of[Key::Target as usize] == target as u64 && moe,
             Self::GqaFor(target) => of[Key::Target as usize] == target as u64 && n.get(Key::AttentionKvHeads).is_some(),
@@ -484,7 +501,9 @@ impl When {
             Self::Chunked => KeySet::of(SHAPE),
             Self::Interleaved | Self::NotInterleaved | Self::DualPipe | Self::DualPipes => KeySet::of(&[Key::Schedule]),
             Self::HeadDimFollows => KeySet::of(&[Key::AttentionHeadDim]),
-            Self::For(_) | Self::GqaFor(_) => KeySet::of(&[Key::Target]),
+            Self::ExpertZeroInPipeline => KeySet::of(&[Key::ZeroExpert, Key::ZeroDense, Key::MeshPp, Key::LayersMoe]),
+            Self::KvTraded => KeySet::of(&[Key::MeshCp, Key::MeshContext, Key::MeshTp, Key::AttentionKvHeads]),
+            Self::GqaFor(_) => KeySet::of(&[Key::Target]),
             Self::PipelinedFor(_) => KeySet::of(&[Key::Target, Key::MeshPp]),
             Self::MoeFor(_) => KeySet::of(&[Key::Target, Key::LayersMoe]),
             Self::HeadBlocks | Self::KvHeadBlocks => BLOCKS,
@@ -498,7 +517,10 @@ impl When {
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
             Self::Hierarchical | Self::NotHierarchical => KeySet::of(&[Key::MeshContext]),
             Self::Inner | Self::GqaInner => KeySet::of(&[Key::MeshContext, Key::MeshCpInner]),
-            Self::SequenceParallel | Self::NoSequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
+            Self::SequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
+            Self::WholeSequence | Self::NoSequenceParallel => {
+                KeySet::of(&[Key::MeshSequenceParallel, Key::MeshCp, Key::MeshContext])
+            }
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld]),
             Self::Uniform | Self::UniformWays | Self::ByGroup => KeySet::of(&[Key::ZeroGroups]),
@@ -550,21 +572,21 @@ impl Law {
         if !matches!(self.when, When::Always) && !self.when.applies(n) {
             return true;
         }
-        let (a, b) = match &self.rule {
-            Rule::Divides(a, b)
-            | Rule::EitherDivides(a, b)
-            | Rule::AtLeast(a, b)
-            | Rule::Needs(_, a, b)
-            | Rule::AtMost(a, b)
-            | Rule::Equal(a, b) => (a, b),
-            _ => return self.holds_alone(n),
+        let (Rule::Divides(a, b)
+        | Rule::EitherDivides(a, b)
+        | Rule::AtLeast(a, b)
+        | Rule::Needs(_, a, b)
+        | Rule::AtMost(a, b)
+        | Rule::Equal(a, b)) = &self.rule
+        else {
+            return self.holds_alone(n);
         };
         // Most are numbers of the declaration: read in place, which saves const evaluation a call.
         let a = if let Quantity::Of(key) = a { Some(n.values[*key as usize]) } else { a.value(n) };
         let b = if let Quantity::Of(key) = b { Some(n.values[*key as usize]) } else { b.value(n) };
         // A quantity beyond 64 bits is beyond any limit, and equals none.
-        let Some(b) = b else { return true };
-        let Some(a) = a else { return !matches!(self.rule, Rule::AtMost(..)) };
+        let Some(b) = b else { return a.is_none() || !matches!(self.rule, Rule::Equal(..)) };
+        let Some(a) = a else { return !matches!(self.rule, Rule::AtMost(..) | Rule::Equal(..)) };
         match self.rule {
             Rule::Divides(..) => a != 0 && b % a == 0,
             Rule::EitherDivides(..) => a != 0 && b != 0 && (a % b == 0 || b % a == 0),
@@ -586,7 +608,8 @@ impl Law {
                 }
                 found
             }
-            Rule::LayersFallToStages => division(n).is_ok(),
+            // Chunks without a pipeline are `vpp-needs-pp`'s to refuse.
+            Rule::LayersFallToStages => n.of(Key::MeshPp) == 1 && shape(n).chunks > 1 || division(n).is_ok(),
             Rule::ChunksOfSchedule => {
                 let (least, most) = Schedule::at(n.of(Key::Schedule)).chunks();
                 let chunks = shape(n).chunks;
@@ -662,6 +685,21 @@ pub(crate) const fn worst_factor(n: &Numbers) -> u64 {
         None => 1000,
     }
 }
+
+/// Whether 0 stands for a number that is not given, and follows from others: written, it says nothing.
+#[must_use]
+pub const fn follows_at_zero(key: Key) -> bool {
+    matches!(
+        key,
+        Key::MeshDp | Key::MeshVpp | Key::MeshWorld | Key::BatchGlobal | Key::BatchGroup | Key::AttentionHeadDim
+    )
+}
+
+/// The name of the law that is judged before all others, and of no key alone: see [`range`].
+pub const NUMBER_RANGE: &str = "number-range";
+
+/// Why there is that law.
+pub const NUMBER_RANGE_WHY: &str = "the numbers of a declaration are of a bounded size";
 
 /// Whether a number is one that its key may hold: the law `number-range`, judged before all others.
 #[must_use]

@@ -311,7 +311,7 @@ pub const LAWS: &[Law] = &[
         "sequence-sp",
         &[Key::MeshTp, Key::MeshCp, Key::BatchSequence],
         Divides(Product(&[Key::MeshCp, Key::MeshTp]), Of(Key::BatchSequence)),
-        When::SequenceParallel,
+        When::WholeSequence,
         "context and sequence parallelism together split the sequence",
     ),
     law(
@@ -570,6 +570,20 @@ pub const ADVICE: &[Law] = &[
         "ranks beyond the key/value heads hold copies of them: keys, values and their cache stop shrinking",
     ),
     law(
+        "kv-replicated-context",
+        &[Key::MeshCp, Key::MeshTp],
+        AtMost(Product(&[Key::MeshTp, Key::MeshCp]), Of(Key::AttentionKvHeads)),
+        When::KvTraded,
+        "ranks that trade tokens for heads hold copies of key/value heads where there are fewer of these",
+    ),
+    law(
+        "experts-unused",
+        &[Key::ExpertsRouted],
+        AtMost(Of(Key::ExpertsRouted), Just(0)),
+        When::NoMoe,
+        "experts are described, and no layer has any",
+    ),
+    law(
         "expert-state-unsharded",
         &[Key::MeshEp, Key::MeshDp],
         AtLeast(Quantity::ExpertReplicas, Just(2)),
@@ -595,6 +609,13 @@ pub const ADVICE: &[Law] = &[
         &[Key::ZeroDense],
         AtMost(Of(Key::ZeroDense), Just(ZeroStage::Optimizer as u64)),
         When::Pipelined,
+        "sharded gradients are reduced, and sharded parameters gathered, for every micro-batch; some frameworks refuse it",
+    ),
+    law(
+        "zero-experts-in-pipeline",
+        &[Key::ZeroExpert],
+        AtMost(Of(Key::ZeroExpert), Just(ZeroStage::Optimizer as u64)),
+        When::ExpertZeroInPipeline,
         "sharded gradients are reduced, and sharded parameters gathered, for every micro-batch; some frameworks refuse it",
     ),
 ];

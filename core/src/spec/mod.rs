@@ -60,9 +60,20 @@ impl Spec {
     /// Absent keys at their defaults, required ones at the smallest legal number.
     pub const DEFAULT: Self = Self { architecture: Architecture::DEFAULT, layout: Layout::DEFAULT };
 
-    /// Every leaf as one number, by its key.
+    /// Every leaf as one number, by its key, and what follows where it is not given.
     #[must_use]
     pub const fn numbers(&self) -> Numbers {
+        let mut numbers = self.raw_numbers();
+        let mesh = &self.layout.mesh;
+        if mesh.dp == 0 {
+            numbers.dp_follows = true;
+            numbers.put(Key::MeshDp, mesh.settled().dp);
+        }
+        numbers
+    }
+
+    /// Every leaf as it was given.
+    pub(crate) const fn raw_numbers(&self) -> Numbers {
         let (a, l) = (&self.architecture, &self.layout);
         let mut numbers = Numbers::NONE;
         let n = &mut numbers;
@@ -76,10 +87,6 @@ impl Spec {
         }
         a.experts.read(n);
         l.mesh.read(n);
-        if l.mesh.dp == 0 {
-            n.dp_follows = true;
-            n.put(Key::MeshDp, l.mesh.settled().dp);
-        }
         l.stages.read(n);
         if !l.stages.list.is_none() {
             n.listed = [l.stages.list.layers(), l.stages.list.mtp()];
