@@ -2,8 +2,8 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList,
-    Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage, percent,
+    Attention, Capacity, Context, Dtype, Experts, Factor, Gqa, Layers, NUMBER_MAX, Recompute, Routing, Schedule, Split,
+    StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -136,7 +136,10 @@ const BREACHES: &[Breach] = &[
     ("zero-ways-unused", |s| s.layout.zero.ways = 32),
     ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
     ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
-    ("block-heads", |s| (s.layout.precision.block, s.layout.mesh.tp) = (128, 128)),
+    ("block-heads", |s| {
+        (s.layout.precision.block, s.layout.mesh.tp) = (128, 128);
+        set(s, Key::AttentionValue, 64);
+    }),
     ("block-kv-heads", |s| {
         s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64 });
         (s.layout.precision.block, s.layout.mesh.tp) = (128, 8);
@@ -260,6 +263,12 @@ const COSTLY: &[Breach] = &[
     ("pipeline-bubble", |s| s.layout.batch.count = 8),
     ("zero-in-pipeline", |s| s.layout.zero = s.layout.zero.at(ZeroStage::Gradients)),
     ("zero-experts-in-pipeline", |s| s.layout.zero.expert = ZeroStage::Gradients),
+    ("zero-ways-replicas", |s| {
+        (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 64);
+        (s.architecture.layers, s.architecture.experts, s.layout.mesh.ep) =
+            (Layers { dense: 61, moe: 0, ffn: 18_432 }, Experts::DEFAULT, 1);
+    }),
+    ("zero-ways-experts", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 32)),
 ];
 
 #[test]

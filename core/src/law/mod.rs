@@ -201,6 +201,8 @@ pub enum When {
     Uniform,
     /// As [`When::Uniform`], with `zero.ways` given.
     UniformWays,
+    /// The same, where some layers have experts.
+    UniformExperts,
     /// Where ZeRO shards over groups of the mesh.
     ByGroup,
     /// Where some layers have experts whose state ZeRO shards over their replicas.
@@ -243,6 +245,7 @@ impl Quantity {
                 Key::AttentionNope,
                 Key::AttentionRope,
                 Key::AttentionValue,
+                Key::PlacementQueryRope,
             ],
             Self::KvHeadBlocks => &[
                 Key::MeshTp,
@@ -341,7 +344,10 @@ pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
         Some(_) => [n.of(Key::AttentionHeadDim), 0, 0],
         None => {
             let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
-            [add(nope, n.of(Key::AttentionRope)), add(nope, value), value]
+            // A replicated rotary part is apart from the heads that are split.
+            let is_split = n.of(Key::PlacementQueryRope) == Split::Split as u64;
+            let query = if is_split { add(nope, n.of(Key::AttentionRope)) } else { nope };
+            [query, add(nope, value), value]
         }
     };
     let (mut heads, mut i) = (1, 0);
@@ -445,6 +451,7 @@ impl When {
             Self::WorldAlone => of[Key::MeshWorld as usize] > 0 && n.dp_follows,
             Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
             Self::UniformWays => of[Key::ZeroGroups as usize] == UNIFORM && of[Key::ZeroWays as usize] > 0,
+            Self::UniformExperts => Self::UniformWays.applies(n) && moe && has_experts(n),
             Self::ExpertZero => {
                 moe && has_experts(n) && of[Key::ZeroExpert as usize] > 0 && of[Key::ZeroGroups as usize] != UNIFORM
             }
@@ -524,6 +531,7 @@ impl When {
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld]),
             Self::Uniform | Self::UniformWays | Self::ByGroup => KeySet::of(&[Key::ZeroGroups]),
+            Self::UniformExperts => EXPERTS.with(Key::ZeroGroups),
             Self::ExpertZero => EXPERTS.union(KeySet::of(&[Key::ZeroExpert, Key::ZeroGroups])),
             Self::Pipelined => KeySet::of(&[Key::MeshPp]),
         }

@@ -75,6 +75,7 @@ impl When {
             Self::GqaAllToAll | Self::KvTraded => "under all-to-all context parallelism and grouped-query attention",
             Self::WorldAndDp => "where `mesh.world` and `mesh.dp` are given",
             Self::WorldAlone => "where `mesh.world` is given without `mesh.dp`",
+            Self::UniformExperts => "under `zero.groups: uniform`, with experts",
             Self::Uniform | Self::UniformWays => "under `zero.groups: uniform`",
             Self::ByGroup => "without `zero.groups: uniform`",
             Self::ExpertZero => "where ZeRO shards the state of experts",

@@ -618,4 +618,18 @@ pub const ADVICE: &[Law] = &[
         When::ExpertZeroInPipeline,
         "sharded gradients are reduced, and sharded parameters gathered, for every micro-batch; some frameworks refuse it",
     ),
+    law(
+        "zero-ways-replicas",
+        &[Key::ZeroWays],
+        Divides(Of(Key::ZeroWays), Product(&[Key::MeshDp, Key::MeshCp])),
+        When::UniformWays,
+        "only replicas of a parameter can share its state: what is dealt to other ranks is on none",
+    ),
+    law(
+        "zero-ways-experts",
+        &[Key::ZeroWays],
+        Divides(Of(Key::ZeroWays), Quantity::ExpertReplicas),
+        When::UniformExperts,
+        "only replicas of an expert can share its state: what is dealt to other ranks is on none",
+    ),
 ];
