@@ -74,6 +74,7 @@ pub struct Sizes {
     pub heads_whole: Dim,
     pub kv_heads: Dim,
     pub head_dim: Dim,
+    pub head_dim_twice: Dim,
     pub q_rank: Dim,
     pub kv_rank: Dim,
     pub nope: Dim,
@@ -109,6 +110,7 @@ impl Sizes {
             heads_whole: unused,
             kv_heads: unused,
             head_dim: unused,
+            head_dim_twice: unused,
             q_rank: unused,
             kv_rank: unused,
             nope: unused,
@@ -120,11 +122,7 @@ impl Sizes {
             local_experts: Dim::whole("N", add(a.experts.routed, l.placement.redundant_experts)).split(Over::Ep, ep),
             active: Dim::whole("N_r", a.experts.active),
             expert_ffn: Dim::whole("h_E", a.experts.ffn).split(Over::Etp, etp),
-            shared_ffn: over_tp(
-                Dim::whole("N_s h_E", mul(a.experts.shared, a.experts.ffn)),
-                l.placement.shared_experts,
-                tp,
-            ),
+            shared_ffn: over_tp(Dim::whole("N_s h_E", a.experts.shared_width()), l.placement.shared_experts, tp),
             batch: Dim::whole("b", l.batch.micro),
             sequence,
             context: sequence.split(Over::Cp, cp),
@@ -143,6 +141,7 @@ impl Sizes {
             Attention::Gqa(gqa) => {
                 sizes.heads_whole = Dim::whole("n_h", gqa.heads);
                 sizes.head_dim = Dim::whole("d_h", gqa.head_width(a.hidden));
+                sizes.head_dim_twice = Dim::whole("2d_h", mul(gqa.head_width(a.hidden), 2));
                 // With fewer key/value heads than ranks each rank holds one, replicated over tp / n_kv ranks.
                 let ranks = if gqa.kv_heads < tp { gqa.kv_heads } else { tp };
                 sizes.kv_heads = Dim::whole("n_kv", gqa.kv_heads).split(Over::Tp, ranks);

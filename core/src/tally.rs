@@ -144,6 +144,7 @@ pub(crate) struct Units {
     dense: Tally,
     moe: Tally,
     last: Tally,
+    head: Tally,
 }
 
 impl Units {
@@ -156,14 +157,16 @@ impl Units {
             dense: unit(plan, sizes, Counts { dense, ..Counts::NONE }),
             moe: unit(plan, sizes, Counts { moe, ..Counts::NONE }),
             last: unit(plan, sizes, Counts { last: Count::ONE, ..Counts::NONE }),
+            head: unit(plan, sizes, Counts { head: Count::ONE, ..Counts::NONE }),
         }
     }
 
     /// What a rank of the pipeline holds, in the moment when its activations are most; of a single chunk, so many
     /// micro-batches.
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
+        let tied = plan.spec().architecture.tied_embeddings;
         if plan.chunks() == 1 {
-            return Counts::of(first, in_flight);
+            return Counts::of(first, in_flight).tied(tied);
         }
         let run = plan.run();
         let (mut worst, mut most, mut moment) = (Counts::NONE, None, 0);
@@ -179,7 +182,7 @@ impl Units {
             }
             moment += 1;
         }
-        worst
+        worst.tied(tied)
     }
 
     /// Activations of so many parts, of all micro-batches in flight.
@@ -206,6 +209,7 @@ impl Units {
         sum.add_many(&self.dense, counts.dense);
         sum.add_many(&self.moe, counts.moe);
         sum.add_many(&self.last, counts.last);
+        sum.add_many(&self.head, counts.head);
     }
 }
 
