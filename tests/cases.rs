@@ -44,7 +44,7 @@ fn moe(layers: u64, heads: u64, kv_heads: u64, routed: u64) -> Spec {
     spec.architecture.hidden = 1024;
     spec.architecture.vocab = 27_720;
     spec.architecture.layers = Layers { dense: 0, moe: layers, ffn: 0 };
-    spec.architecture.attention = Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128 });
+    spec.architecture.attention = Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128, ..Gqa::DEFAULT });
     spec.architecture.experts = Experts { routed, active: 2, ffn: 27_720, ..Experts::DEFAULT };
     spec.layout.batch = Batch { sequence: 27_720, count: 64, ..Batch::DEFAULT };
     spec

@@ -40,17 +40,21 @@ type Breach = (&'static str, fn(&mut Spec));
 
 /// One change of a valid Spec for each law, in the order of the table.
 const BREACHES: &[Breach] = &[
+    ("norms-per-layer", |s| s.architecture.norms_per_layer = 5),
     ("layer-count", |s| (s.architecture.layers.dense, s.architecture.layers.moe) = (0, 0)),
     ("dense-ffn-given", |s| s.architecture.layers.ffn = 0),
     ("routed-given", |s| s.architecture.experts.routed = 0),
     ("active-given", |s| s.architecture.experts.active = 0),
     ("expert-ffn-given", |s| s.architecture.experts.ffn = 0),
+    ("shared-ffn-unused", |s| (s.architecture.experts.shared, s.architecture.experts.shared_ffn) = (0, 2048)),
     ("top-k", |s| s.architecture.experts.active = 300),
     ("router-groups", |s| s.architecture.experts.groups = 7),
     ("active-groups", |s| s.architecture.experts.active_groups = 9),
     ("top-k-groups", |s| s.architecture.experts.groups = 256),
     ("kv-heads", |s| s.architecture.attention = gqa(128, 24)),
-    ("head-dim", |s| s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0 })),
+    ("head-dim", |s| {
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0, ..Gqa::DEFAULT })
+    }),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
     ("world-replicas", |s| (s.layout.mesh.dp, s.layout.mesh.world) = (0, 1000)),
@@ -141,7 +145,7 @@ const BREACHES: &[Breach] = &[
         set(s, Key::AttentionValue, 64);
     }),
     ("block-kv-heads", |s| {
-        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64 });
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64, ..Gqa::DEFAULT });
         (s.layout.precision.block, s.layout.mesh.tp) = (128, 8);
     }),
     ("block-dense-ffn", |s| (s.layout.precision.block, s.architecture.layers.ffn) = (128, 18_560)),
@@ -190,7 +194,7 @@ fn interleave(spec: &mut Spec) {
 }
 
 fn gqa(heads: u64, kv_heads: u64) -> Attention {
-    Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128 })
+    Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128, ..Gqa::DEFAULT })
 }
 
 fn paper() -> Spec {

@@ -3,7 +3,7 @@
 use crate::inventory::{Counts, Sink};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};
-use crate::spec::{Architecture, Layout, Spec};
+use crate::spec::{Architecture, CorrectionBias, Layout, Spec};
 use crate::tally::Tally;
 use crate::weights;
 
@@ -50,7 +50,7 @@ impl Architecture {
     const fn tally(&self) -> Tally {
         let plan = self.alone();
         let mut list = Sink::new(&mut []);
-        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1));
+        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1).tied(self.tied_embeddings));
         list.tally
     }
 
@@ -86,6 +86,9 @@ impl Architecture {
     /// Elements of persistent buffers: the router's correction bias, one for each expert and layer.
     #[must_use]
     pub const fn buffer_elements(&self) -> u64 {
-        if self.experts.correction_bias.is_on() { mul(self.layers.moe, self.experts.routed) } else { 0 }
+        match self.experts.correction_bias {
+            CorrectionBias::On => mul(self.layers.moe, self.experts.routed),
+            CorrectionBias::Off | CorrectionBias::Parameter => 0,
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! that of the published model to the last one (`tests/presets.rs`).
 #![allow(clippy::needless_update)] // a key that is added later is at its default in what was published before
 
-use crate::spec::{Architecture, Attention, Experts, Gqa, Layers, Mla, Switch};
+use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Gqa, Layers, Mla};
 
 /// A named architecture.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ presets! {
                 ffn: 2048,
                 groups: 8,
                 active_groups: 4,
-                correction_bias: Switch::On,
+                correction_bias: CorrectionBias::On,
                 ..Experts::DEFAULT
             },
             mtp: 1,
@@ -131,7 +131,7 @@ presets! {
                 shared: 1,
                 active: 8,
                 ffn: 2048,
-                correction_bias: Switch::On,
+                correction_bias: CorrectionBias::On,
                 ..Experts::DEFAULT
             },
             ..Architecture::DEFAULT

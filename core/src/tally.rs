@@ -144,6 +144,7 @@ pub(crate) struct Units {
     dense: Tally,
     moe: Tally,
     last: Tally,
+    head: Tally,
 }
 
 impl Units {
@@ -156,6 +157,7 @@ impl Units {
             dense: unit(plan, sizes, Counts { dense, ..Counts::NONE }),
             moe: unit(plan, sizes, Counts { moe, ..Counts::NONE }),
             last: unit(plan, sizes, Counts { last: Count::ONE, ..Counts::NONE }),
+            head: unit(plan, sizes, Counts { head: Count::ONE, ..Counts::NONE }),
         }
     }
 
@@ -163,8 +165,9 @@ impl Units {
     /// micro-batches.
     #[allow(clippy::cast_possible_truncation)] // chunks are few
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
+        let tied = plan.spec().architecture.tied_embeddings;
         if plan.chunks() == 1 {
-            return Counts::of(first, in_flight);
+            return Counts::of(first, in_flight).tied(tied);
         }
         let (run, chunks) = (plan.run(), plan.chunks());
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
@@ -180,7 +183,7 @@ impl Units {
             counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
             chunk += 1;
         }
-        counts
+        counts.tied(tied)
     }
 
     /// Activations of so many parts, of all micro-batches in flight; less than 2^64, or as much as no device holds.
@@ -207,6 +210,7 @@ impl Units {
         sum.add_many(&self.dense, counts.dense);
         sum.add_many(&self.moe, counts.moe);
         sum.add_many(&self.last, counts.last);
+        sum.add_many(&self.head, counts.head);
     }
 }
 

@@ -174,7 +174,7 @@ fn a_preset_may_be_wrong() {
     assert!(!output.contains("compile_error"), "{output}");
     // What is not written is restated as one would write it.
     for number in
-        ["hidden : 7168", "q_rank : 1536", "correction_bias : :: moe_model :: spec :: Switch :: On", "mtp : 0"]
+        ["hidden : 7168", "q_rank : 1536", "correction_bias : :: moe_model :: spec :: CorrectionBias :: On", "mtp : 0"]
     {
         assert!(output.contains(number), "{number} is missing: {output}");
     }

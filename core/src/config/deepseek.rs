@@ -3,7 +3,7 @@
 use super::ModelType;
 use super::fields::Fields;
 use super::parts::{dense_first, experts, gqa, grouped, mla};
-use crate::spec::{Architecture, Attention, Experts, Switch};
+use crate::spec::{Architecture, Attention, CorrectionBias, Experts};
 
 /// Multi-head attention, softmax over all experts.
 pub(super) const DEEPSEEK: ModelType = ModelType {
@@ -72,6 +72,7 @@ fn deepseek(fields: &mut Fields<'_>) -> Architecture {
         attention: Attention::Gqa(gqa(fields, hidden, heads, kv_heads)),
         experts: experts(fields),
         mtp: 0,
+        ..Architecture::DEFAULT
     }
 }
 
@@ -87,6 +88,7 @@ fn deepseek_v2(fields: &mut Fields<'_>) -> Architecture {
         // Greedy routing knows no groups, whatever the config calls them.
         experts: if by_groups { in_groups } else { experts },
         mtp: 0,
+        ..Architecture::DEFAULT
     }
 }
 
@@ -97,7 +99,8 @@ fn deepseek_v3(fields: &mut Fields<'_>) -> Architecture {
         vocab: fields.number("vocab_size"),
         layers: dense_first(fields),
         attention: Attention::Mla(mla(fields)),
-        experts: Experts { correction_bias: Switch::On, ..grouped(fields, experts) },
+        experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
+        ..Architecture::DEFAULT
     }
 }

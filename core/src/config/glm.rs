@@ -3,7 +3,7 @@
 use super::ModelType;
 use super::fields::Fields;
 use super::parts::{dense_first, experts, grouped, layer_count, layers, mla};
-use crate::spec::{Architecture, Attention, Experts, Layers, Switch};
+use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Layers};
 use alloc::borrow::ToOwned;
 
 pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
@@ -26,8 +26,9 @@ fn glm4_moe_lite(fields: &mut Fields<'_>) -> Architecture {
         vocab: fields.number("vocab_size"),
         layers: listed_layers(fields),
         attention: Attention::Mla(mla(fields)),
-        experts: Experts { correction_bias: Switch::On, ..grouped(fields, experts) },
+        experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
+        ..Architecture::DEFAULT
     }
 }
 

@@ -29,5 +29,6 @@ fn llama(fields: &mut Fields<'_>) -> Architecture {
         attention: Attention::Gqa(gqa(fields, hidden, heads, kv_heads)),
         experts: Experts::DEFAULT,
         mtp: 0,
+        ..Architecture::DEFAULT
     }
 }

@@ -33,5 +33,6 @@ fn mixtral(fields: &mut Fields<'_>) -> Architecture {
             ..Experts::DEFAULT
         },
         mtp: 0,
+        ..Architecture::DEFAULT
     }
 }

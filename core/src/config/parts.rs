@@ -51,7 +51,7 @@ pub(super) fn gqa(fields: &mut Fields<'_>, hidden: u64, heads: u64, kv_heads: u6
         Some(head_dim) => head_dim,
         None => quotient(fields, hidden, heads),
     };
-    Gqa { heads, kv_heads, head_dim }
+    Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT }
 }
 
 fn quotient(fields: &mut Fields<'_>, hidden: u64, heads: u64) -> u64 {

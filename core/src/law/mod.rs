@@ -57,6 +57,8 @@ pub enum Quantity {
     ListedMtp,
     /// Routed experts and copies of busy ones.
     PhysicalExperts,
+    /// Width of all shared experts together.
+    SharedWidth,
     /// Twice the value of a key.
     Twice(Key),
     /// Micro-batches that run through one chunk before the next: `batch.group`, or `mesh.pp`.
@@ -169,6 +171,8 @@ pub enum When {
     Reachable,
     /// Where some layers have shared experts, split over `mesh.tp`.
     SharedSplit,
+    /// Where there are no shared experts.
+    NoShared,
     /// Where some layers have experts, dealt over ranks that also split tensors.
     MoeOverTp,
     /// Under sequence parallelism.
@@ -235,6 +239,7 @@ impl Quantity {
             Self::Places => SHAPE,
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
+            Self::SharedWidth => &[Key::ExpertsShared, Key::ExpertsFfn, Key::ExpertsSharedFfn],
             Self::PhysicalExperts => &[Key::ExpertsRouted, Key::PlacementRedundantExperts],
             Self::HeadBlocks => &[
                 Key::MeshTp,
@@ -281,6 +286,8 @@ impl Quantity {
                 }
             }
             Self::ExpertReplicas => expert_replicas(numbers) as u128,
+            Self::SharedWidth if of[Key::ExpertsSharedFfn as usize] > 0 => of[Key::ExpertsSharedFfn as usize] as u128,
+            Self::SharedWidth => of[Key::ExpertsShared as usize] as u128 * of[Key::ExpertsFfn as usize] as u128,
             Self::PhysicalExperts => {
                 of[Key::ExpertsRouted as usize] as u128 + of[Key::PlacementRedundantExperts as usize] as u128
             }
@@ -459,6 +466,7 @@ impl When {
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
+            Self::NoShared => of[Key::ExpertsShared as usize] == 0,
             Self::Listed => of[Key::StagesList as usize] > 0,
             Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
             Self::NotInterleaved => of[Key::Schedule as usize] != Schedule::Interleaved as u64,
@@ -504,6 +512,7 @@ impl When {
             Self::DenseSplit => KeySet::of(&[Key::LayersDense, Key::PlacementDenseFfn]),
             Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
             Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::StagesList]),
+            Self::NoShared => KeySet::of(&[Key::ExpertsShared]),
             Self::Listed => KeySet::of(&[Key::StagesList]),
             Self::Chunked => KeySet::of(SHAPE),
             Self::Interleaved | Self::NotInterleaved | Self::DualPipe | Self::DualPipes => KeySet::of(&[Key::Schedule]),

@@ -15,11 +15,17 @@ const STAGE_RANKS: Quantity = Product(super::STAGE_RANKS);
 const EXPERT_RANKS: Quantity = Product(super::EXPERT_RANKS);
 const WORLD: Quantity = Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp, Key::MeshDp]);
 const LAYERS: Quantity = Sum(&[Key::LayersDense, Key::LayersMoe]);
-const SHARED_WIDTH: Quantity = Product(&[Key::ExpertsShared, Key::ExpertsFfn]);
 const GLOBAL_BATCH: Quantity = Product(&[Key::BatchMicro, Key::MeshDp, Key::BatchCount]);
 
 /// The laws. Each is judged only where its numbers are in range, which [`range`](super::range) says first.
 pub const LAWS: &[Law] = &[
+    law(
+        "norms-per-layer",
+        &[Key::NormsPerLayer],
+        AtMost(Of(Key::NormsPerLayer), Just(4)),
+        When::Always,
+        "a norm stands in front of each of a layer's two blocks, and may stand behind it",
+    ),
     law(
         "layer-count",
         &[Key::LayersMoe, Key::LayersDense],
@@ -54,6 +60,13 @@ pub const LAWS: &[Law] = &[
         Rule::Given(Key::ExpertsFfn),
         When::Moe,
         "an expert is a feed-forward network of some width",
+    ),
+    law(
+        "shared-ffn-unused",
+        &[Key::ExpertsSharedFfn, Key::ExpertsShared],
+        AtMost(Of(Key::ExpertsSharedFfn), Just(0)),
+        When::NoShared,
+        "`experts.shared_ffn` is the width of shared experts, and there are none",
     ),
     law(
         "top-k",
@@ -170,7 +183,7 @@ pub const LAWS: &[Law] = &[
     law(
         "shared-ffn-tp",
         &[Key::MeshTp, Key::ExpertsFfn],
-        Divides(Of(Key::MeshTp), SHARED_WIDTH),
+        Divides(Of(Key::MeshTp), Quantity::SharedWidth),
         When::SharedSplit,
         "tensor parallelism splits the shared experts by their width, unless `placement.shared_experts` is replicated",
     ),
@@ -443,7 +456,7 @@ pub const LAWS: &[Law] = &[
     law(
         "block-shared-ffn",
         &[Key::MeshTp, Key::ExpertsFfn],
-        Divides(Product(&[Key::MeshTp, Key::PrecisionBlock]), SHARED_WIDTH),
+        Divides(Product(&[Key::MeshTp, Key::PrecisionBlock]), Quantity::SharedWidth),
         When::SharedBlocks,
         "no rank's part of the shared experts cuts a block of quantised weights",
     ),

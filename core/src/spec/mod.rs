@@ -13,7 +13,7 @@ mod stage_list;
 mod values;
 
 pub use crate::device::Device;
-pub use architecture::{Architecture, Attention, Experts, Gqa, Layers, Mla};
+pub use architecture::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm};
 pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
     Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
@@ -79,6 +79,10 @@ impl Spec {
         let n = &mut numbers;
         n.put(Key::Hidden, a.hidden);
         n.put(Key::Vocab, a.vocab);
+        n.put(Key::TiedEmbeddings, a.tied_embeddings as u64);
+        n.put(Key::HeadBias, a.head_bias as u64);
+        n.put(Key::Norm, a.norm as u64);
+        n.put(Key::NormsPerLayer, a.norms_per_layer);
         n.put(Key::Mtp, a.mtp);
         a.layers.read(n);
         match &a.attention {
@@ -155,6 +159,8 @@ impl Spec {
         };
         let top = a.hidden >= 1 && a.hidden <= NUMBER_MAX && a.vocab >= 1 && a.vocab <= NUMBER_MAX;
         top && a.mtp <= NUMBER_MAX
+            && a.norms_per_layer >= 1
+            && a.norms_per_layer <= NUMBER_MAX
             && attention
             && a.layers.is_in_range()
             && a.experts.is_in_range()
@@ -179,6 +185,10 @@ impl Spec {
         match key {
             Key::Hidden => a.hidden = code,
             Key::Vocab => a.vocab = code,
+            Key::TiedEmbeddings => a.tied_embeddings = Switch::at(code),
+            Key::HeadBias => a.head_bias = Switch::at(code),
+            Key::Norm => a.norm = Norm::at(code),
+            Key::NormsPerLayer => a.norms_per_layer = code,
             Key::Mtp => a.mtp = code,
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),

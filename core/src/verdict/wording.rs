@@ -58,6 +58,10 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
         Quantity::Places => places(text, spec),
+        Quantity::SharedWidth if spec.architecture.experts.shared_ffn > 0 => {
+            return assigned(text, Key::ExpertsSharedFfn, spec);
+        }
+        Quantity::SharedWidth => joined(text, &[Key::ExpertsShared, Key::ExpertsFfn], "` x `"),
         Quantity::PhysicalExperts if spec.layout.placement.redundant_experts == 0 => {
             return assigned(text, Key::ExpertsRouted, spec);
         }
