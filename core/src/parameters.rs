@@ -70,6 +70,31 @@ impl Architecture {
         cut(all - routed + routed / self.experts.routed as u128 * self.experts.active as u128)
     }
 
+    /// The same without the embedding table, which a token looks up one row of; tied, it is the head, and counted.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_without_input_embedding(&self) -> u64 {
+        let table = if self.tied_embeddings.is_on() { 0 } else { self.table() };
+        self.active_parameters().saturating_sub(table)
+    }
+
+    /// The same without embedding table and head, and the head's bias.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_without_embedding_and_head(&self) -> u64 {
+        let bias = if self.head_bias.is_on() { self.vocab } else { 0 };
+        self.active_without_input_embedding().saturating_sub(add(self.table(), bias))
+    }
+
+    /// Elements of the embedding table, and of the head.
+    const fn table(&self) -> u64 {
+        mul(self.vocab, self.hidden)
+    }
+
     /// Parameters of the multi-token-prediction modules; they use the model's embedding and head.
     ///
     /// # Panics
@@ -86,9 +111,30 @@ impl Architecture {
     /// Elements of persistent buffers: the router's correction bias, one for each expert and layer.
     #[must_use]
     pub const fn buffer_elements(&self) -> u64 {
+        self.buffers_of(self.layers.moe)
+    }
+
+    /// Elements of persistent buffers in the multi-token-prediction modules.
+    #[must_use]
+    pub const fn mtp_buffer_elements(&self) -> u64 {
+        self.buffers_of(if self.layers.moe > 0 { self.mtp } else { 0 })
+    }
+
+    const fn buffers_of(&self, layers_with_experts: u64) -> u64 {
         match self.experts.correction_bias {
-            CorrectionBias::On => mul(self.layers.moe, self.experts.routed),
+            CorrectionBias::On => mul(layers_with_experts, self.experts.routed),
             CorrectionBias::Off | CorrectionBias::Parameter => 0,
         }
+    }
+
+    /// Elements that a checkpoint holds of the model: its parameters and persistent buffers. What it holds of
+    /// multi-token-prediction modules comes on top: [`mtp_parameters`](Self::mtp_parameters),
+    /// [`mtp_buffer_elements`](Self::mtp_buffer_elements), and in some a copy of embedding and head.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn checkpoint_elements(&self) -> u64 {
+        add(self.parameters().total(), self.buffer_elements())
     }
 }
