@@ -54,7 +54,7 @@ pub use moe_model_core::config;
 pub use moe_model_core::device::{A100_80GB, B200, H100, H200};
 pub use moe_model_core::{
     Budget, Bytes, Chunk, Device, Entry, Inventory, Key, KeySet, Numbers, Parameters, Peak, Phase, Plan, Role, Spec,
-    Stage, Text, Violation, Violations, device, inventory, judge, law, parameters, preset, sizes, spec,
+    Stage, Text, Violation, Violations, checkpoint, device, inventory, judge, law, parameters, preset, sizes, spec,
 };
 #[doc(inline)]
 pub use moe_model_gpu as gpu;

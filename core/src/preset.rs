@@ -4,6 +4,7 @@
 //! that of the published model to the last one (`tests/presets.rs`).
 #![allow(clippy::needless_update)] // a key that is added later is at its default in what was published before
 
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Gqa, Layers, Mla};
 
 /// A named architecture.
@@ -16,6 +17,8 @@ pub struct Preset {
     pub about: &'static str,
     /// Where its numbers stand: the model's `config.json` by its id on the Hugging Face hub, a paper, and their date.
     pub source: &'static str,
+    /// How its checkpoint names and packs its tensors.
+    pub naming: &'static Naming,
     /// The architecture.
     pub architecture: Architecture,
 }
@@ -28,8 +31,18 @@ impl Preset {
     }
 }
 
+/// The naming of a preset, behind its source; most are named like Llama's.
+macro_rules! naming {
+    () => {
+        &Naming::LLAMA
+    };
+    ($naming:ident) => {
+        &Naming::$naming
+    };
+}
+
 macro_rules! presets {
-    ($($constant:ident = $name:ident, $about:literal, $source:literal: $architecture:expr;)*) => {
+    ($($constant:ident = $name:ident, $about:literal, $source:literal $(, $naming:ident)?: $architecture:expr;)*) => {
         $(
             #[doc = concat!($about, "\n\nIn a declaration: `architecture: preset(", stringify!($name), ")`.")]
             #[doc = concat!("\n\nSource: ", $source, ".")]
@@ -41,6 +54,7 @@ macro_rules! presets {
             name: stringify!($name),
             about: $about,
             source: $source,
+            naming: naming!($($naming)?),
             architecture: $constant,
         },)*];
     };
@@ -139,7 +153,7 @@ presets! {
 
     MIXTRAL_8X7B = mixtral_8x7b,
         "Mixtral 8x7B: 46.7B parameters, 12.9B active",
-        "mistralai/Mixtral-8x7B-v0.1, arXiv:2401.04088, 2024-01-08":
+        "mistralai/Mixtral-8x7B-v0.1, arXiv:2401.04088, 2024-01-08", MIXTRAL:
         Architecture {
             hidden: 4096,
             vocab: 32_000,
@@ -151,7 +165,7 @@ presets! {
 
     MIXTRAL_8X22B = mixtral_8x22b,
         "Mixtral 8x22B (v0.1, vocabulary of 32,000): 140.6B parameters, 39.2B active",
-        "mistralai/Mixtral-8x22B-v0.1, 2024-04-17":
+        "mistralai/Mixtral-8x22B-v0.1, 2024-04-17", MIXTRAL:
         Architecture {
             hidden: 6144,
             vocab: 32_000,

@@ -3,11 +3,13 @@
 use super::ModelType;
 use super::fields::Fields;
 use super::parts::{dense_first, experts, gqa, grouped, mla};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts};
 
 /// Multi-head attention, softmax over all experts.
 pub(super) const DEEPSEEK: ModelType = ModelType {
     name: "deepseek",
+    naming: &Naming::LLAMA,
     only: &[
         ("architectures", &[r#"["DeepseekForCausalLM"]"#]),
         ("attention_bias", &["false"]),
@@ -22,6 +24,7 @@ pub(super) const DEEPSEEK: ModelType = ModelType {
 /// Latent attention, softmax over all experts or over some groups of them.
 pub(super) const DEEPSEEK_V2: ModelType = ModelType {
     name: "deepseek_v2",
+    naming: &Naming::LLAMA,
     only: &[
         ("architectures", &[r#"["DeepseekV2ForCausalLM"]"#]),
         ("attention_bias", &["false"]),
@@ -36,6 +39,7 @@ pub(super) const DEEPSEEK_V2: ModelType = ModelType {
 /// Latent attention, a correction bias in every router, multi-token prediction.
 pub(super) const DEEPSEEK_V3: ModelType = ModelType {
     name: "deepseek_v3",
+    naming: &Naming::LLAMA,
     only: &[
         ("architectures", &[r#"["DeepseekV3ForCausalLM"]"#]),
         ("attention_bias", &["false"]),

@@ -3,11 +3,13 @@
 use super::ModelType;
 use super::fields::Fields;
 use super::parts::{dense_first, experts, grouped, layer_count, layers, mla};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Layers};
 use alloc::borrow::ToOwned;
 
 pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
     name: "glm4_moe_lite",
+    naming: &Naming::LLAMA,
     only: &[
         ("architectures", &[r#"["Glm4MoeLiteForCausalLM"]"#]),
         ("attention_bias", &["false"]),

@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::Fields;
 use super::parts::{gqa, layer_count};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Experts, Layers};
 
 pub(super) const LLAMA: ModelType = ModelType {
     name: "llama",
+    naming: &Naming::LLAMA,
     only: &[
         ("architectures", &[r#"["LlamaForCausalLM"]"#]),
         ("attention_bias", &["false"]),

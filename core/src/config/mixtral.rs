@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::Fields;
 use super::parts::{gqa, layer_count};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Experts, Layers};
 
 pub(super) const MIXTRAL: ModelType = ModelType {
     name: "mixtral",
+    naming: &Naming::MIXTRAL,
     only: &[
         ("architectures", &[r#"["MixtralForCausalLM"]"#]),
         ("hidden_act", &[r#""silu""#]),
