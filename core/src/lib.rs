@@ -16,6 +16,8 @@ mod bytes;
 pub mod checkpoint;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "alloc")]
+mod declaration;
 pub mod device;
 pub mod inventory;
 mod key;
