@@ -67,8 +67,20 @@ fn said(field: &Field, numbers: &Numbers, defaults: &Numbers) -> Vec<String> {
     if line.len() <= WIDTH {
         return Vec::from([line]);
     }
-    let lines = inside.iter().map(|line| format!("        {line},"));
+    let lines = filled(&inside).into_iter();
     [format!("    {name}: {} {{", kind.word)].into_iter().chain(lines).chain(["    },".to_string()]).collect()
+}
+
+/// As many on a line as it holds.
+fn filled(values: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for value in values {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + value.len() < WIDTH => line.extend([" ", value, ","]),
+            _ => lines.push(format!("        {value},")),
+        }
+    }
+    lines
 }
 
 /// The value of a key, if it is to be said.
