@@ -53,7 +53,7 @@ const BREACHES: &[Breach] = &[
     ("top-k-groups", |s| s.architecture.experts.groups = 256),
     ("kv-heads", |s| s.architecture.attention = gqa(128, 24)),
     ("head-dim", |s| {
-        s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0, ..Gqa::DEFAULT })
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0, ..Gqa::DEFAULT });
     }),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
