@@ -128,7 +128,6 @@ const MODELS: &[(&str, Model)] = &[
                     nope: 192,
                     rope: 64,
                     value: 256,
-                    ..Mla::DEFAULT
                 }),
                 experts: Experts { shared: 1, correction_bias: CorrectionBias::On, ..experts(64, 4, 1536) },
                 ..PLAIN
