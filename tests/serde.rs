@@ -233,8 +233,8 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
         (
             "hidden = 128",
             "hidden = 128\nvocabulary = 2",
-            "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `layers`, `attention`, `experts`, \
-             `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
+            "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `tied_embeddings`, \
+             `head_bias`, `norm`, `norms_per_layer`, `layers`, `attention`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
              `accounting`, `target`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),

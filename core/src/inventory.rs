@@ -138,6 +138,24 @@ pub enum Module {
 }
 
 impl Module {
+    /// The name in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Embedding => "embedding",
+            Self::Attention => "attention",
+            Self::Norm => "norm",
+            Self::DenseFfn => "dense_ffn",
+            Self::Router => "router",
+            Self::RoutedExperts => "routed_experts",
+            Self::SharedExperts => "shared_experts",
+            Self::Head => "head",
+            Self::Mtp => "mtp",
+            Self::DenseState => "dense_state",
+            Self::ExpertState => "expert_state",
+        }
+    }
+
     /// Whether the module is part of what replaces the dense network in a layer with experts.
     #[must_use]
     pub const fn is_moe(self) -> bool {
@@ -444,7 +462,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    const CAPACITY: usize = 96;
+    pub(crate) const CAPACITY: usize = 96;
 
     /// The list of a rank of one stage of a plan.
     #[must_use]

@@ -1,9 +1,9 @@
 //! How many parameters a model has: over all ranks, each counted once; or on one rank of a stage.
 
-use crate::inventory::{Counts, Sink};
+use crate::inventory::{Counts, Entry, Inventory, Module, Sink};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};
-use crate::spec::{Architecture, CorrectionBias, Layout, Spec};
+use crate::spec::{Architecture, Layout, Spec};
 use crate::tally::Tally;
 use crate::weights;
 
@@ -31,7 +31,7 @@ impl Parameters {
 
 impl Architecture {
     /// The whole model on one rank.
-    const fn alone(&self) -> Plan {
+    pub(crate) const fn alone(&self) -> Plan {
         let spec = Spec { architecture: *self, layout: Layout::DEFAULT };
         assert!(spec.is_in_range(), "a number of the architecture lies outside what its key may hold");
         Plan::alone(spec)
@@ -48,10 +48,35 @@ impl Architecture {
 
     /// The sums of the whole model.
     const fn tally(&self) -> Tally {
-        let plan = self.alone();
         let mut list = Sink::new(&mut []);
-        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1).tied(self.tied_embeddings));
+        self.list(&mut list);
         list.tally
+    }
+
+    /// Lists the weights of the whole model.
+    const fn list(&self, list: &mut Sink<'_>) {
+        let plan = self.alone();
+        weights::list(list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1).tied(self.tied_embeddings));
+    }
+
+    /// Parameters of one module over all layers; of multi-token-prediction modules they are
+    /// [`mtp_parameters`](Self::mtp_parameters).
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn module_parameters(&self, module: Module) -> u64 {
+        let mut entries = [Entry::NONE; Inventory::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        self.list(&mut list);
+        let (mut sum, mut i) = (0, 0);
+        while i < entries.len() {
+            if entries[i].module as u8 == module as u8 {
+                sum = add(sum, mul(entries[i].global_elements(), entries[i].count));
+            }
+            i += 1;
+        }
+        sum
     }
 
     /// Parameters that one token meets: all of them but the routed experts that it does not visit. Embedding and head
@@ -70,31 +95,6 @@ impl Architecture {
         cut(all - routed + routed / self.experts.routed as u128 * self.experts.active as u128)
     }
 
-    /// The same without the embedding table, which a token looks up one row of; tied, it is the head, and counted.
-    ///
-    /// # Panics
-    /// If a number lies outside what its key may hold.
-    #[must_use]
-    pub const fn active_without_input_embedding(&self) -> u64 {
-        let table = if self.tied_embeddings.is_on() { 0 } else { self.table() };
-        self.active_parameters().saturating_sub(table)
-    }
-
-    /// The same without embedding table and head, and the head's bias.
-    ///
-    /// # Panics
-    /// If a number lies outside what its key may hold.
-    #[must_use]
-    pub const fn active_without_embedding_and_head(&self) -> u64 {
-        let bias = if self.head_bias.is_on() { self.vocab } else { 0 };
-        self.active_without_input_embedding().saturating_sub(add(self.table(), bias))
-    }
-
-    /// Elements of the embedding table, and of the head.
-    const fn table(&self) -> u64 {
-        mul(self.vocab, self.hidden)
-    }
-
     /// Parameters of the multi-token-prediction modules; they use the model's embedding and head.
     ///
     /// # Panics
@@ -108,23 +108,53 @@ impl Architecture {
         cut(tally.moe + tally.non_moe)
     }
 
-    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer.
+    /// [`active_parameters`](Self::active_parameters) without the embedding table, of which a token meets one row. A table
+    /// that is the head too is counted.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_without_input_embedding(&self) -> u64 {
+        if self.tied_embeddings.is_on() {
+            return self.active_parameters();
+        }
+        self.active_parameters() - self.module_parameters(Module::Embedding)
+    }
+
+    /// [`active_parameters`](Self::active_parameters) without the embedding table and the head.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_without_embedding_and_head(&self) -> u64 {
+        let ends = add(self.module_parameters(Module::Embedding), self.module_parameters(Module::Head));
+        self.active_parameters() - ends
+    }
+
+    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer; without those of
+    /// multi-token-prediction modules.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn buffer_elements(&self) -> u64 {
         self.buffers_of(self.layers.moe)
     }
 
     /// Elements of persistent buffers in the multi-token-prediction modules.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn mtp_buffer_elements(&self) -> u64 {
         self.buffers_of(if self.layers.moe > 0 { self.mtp } else { 0 })
     }
 
     const fn buffers_of(&self, layers_with_experts: u64) -> u64 {
-        match self.experts.correction_bias {
-            CorrectionBias::On => mul(layers_with_experts, self.experts.routed),
-            CorrectionBias::Off | CorrectionBias::Parameter => 0,
-        }
+        let plan = self.alone();
+        let mut list = Sink::new(&mut []);
+        weights::list_buffers(&mut list, &plan, Module::Router, layers_with_experts);
+        cut(list.tally.moe)
     }
 
     /// Elements that a checkpoint holds of the model: its parameters and persistent buffers. What it holds of

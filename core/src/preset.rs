@@ -4,6 +4,7 @@
 //! that of the published model to the last one (`tests/presets.rs`).
 #![allow(clippy::needless_update)] // a key that is added later is at its default in what was published before
 
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm, Switch};
 
 /// A named architecture.
@@ -16,6 +17,8 @@ pub struct Preset {
     pub about: &'static str,
     /// Where its numbers stand: the model's `config.json` by its id on the Hugging Face hub, a paper, and their date.
     pub source: &'static str,
+    /// How its checkpoint names and packs its tensors.
+    pub naming: &'static Naming,
     /// The architecture.
     pub architecture: Architecture,
 }
@@ -28,8 +31,18 @@ impl Preset {
     }
 }
 
+/// The naming of a preset, behind its source; most are named like Llama's.
+macro_rules! naming {
+    () => {
+        &Naming::LLAMA
+    };
+    ($naming:ident) => {
+        &Naming::$naming
+    };
+}
+
 macro_rules! presets {
-    ($($constant:ident = $name:ident, $about:literal, $source:literal: $architecture:expr;)*) => {
+    ($($constant:ident = $name:ident, $about:literal, $source:literal $(, $naming:ident)?: $architecture:expr;)*) => {
         $(
             #[doc = concat!($about, "\n\nIn a declaration: `architecture: preset(", stringify!($name), ")`.")]
             #[doc = concat!("\n\nSource: ", $source, ".")]
@@ -41,6 +54,7 @@ macro_rules! presets {
             name: stringify!($name),
             about: $about,
             source: $source,
+            naming: naming!($($naming)?),
             architecture: $constant,
         },)*];
     };
@@ -158,7 +172,7 @@ presets! {
 
     ERNIE_4_5_300B_A47B = ernie_4_5_300b_a47b,
         "ERNIE 4.5 300B-A47B, embeddings tied: 298.6B parameters, 47.1B active",
-        "baidu/ERNIE-4.5-300B-A47B-PT, 2025-06-30":
+        "baidu/ERNIE-4.5-300B-A47B-PT, 2025-06-30", ERNIE4_5_MOE:
         Architecture {
             hidden: 8192,
             vocab: 103_424,
@@ -224,7 +238,7 @@ presets! {
 
     HUNYUAN_A13B = hunyuan_a13b,
         "Hunyuan-A13B: 80.4B parameters, 12.7B active",
-        "tencent/Hunyuan-A13B-Instruct, 2025-06-27":
+        "tencent/Hunyuan-A13B-Instruct, 2025-06-27", HUNYUAN_V1_MOE:
         Architecture {
             hidden: 4096,
             vocab: 128_167,
@@ -237,7 +251,7 @@ presets! {
 
     MINIMAX_M2_5 = minimax_m2_5,
         "MiniMax-M2.5: 228.7B parameters, 11.0B active",
-        "MiniMaxAI/MiniMax-M2.5, 2026-02-12":
+        "MiniMaxAI/MiniMax-M2.5, 2026-02-12", MIXTRAL:
         Architecture {
             hidden: 3072,
             vocab: 200_064,
@@ -255,7 +269,7 @@ presets! {
 
     QWEN1_5_MOE_A2_7B = qwen1_5_moe_a2_7b,
         "Qwen1.5-MoE-A2.7B: 14.3B parameters, 2.7B active",
-        "Qwen/Qwen1.5-MoE-A2.7B, 2024-03-28":
+        "Qwen/Qwen1.5-MoE-A2.7B, 2024-03-28", QWEN2_MOE:
         Architecture {
             hidden: 2048,
             vocab: 151_936,
@@ -322,7 +336,7 @@ presets! {
 
     MIXTRAL_8X7B = mixtral_8x7b,
         "Mixtral 8x7B: 46.7B parameters, 12.9B active",
-        "mistralai/Mixtral-8x7B-v0.1, arXiv:2401.04088, 2024-01-08":
+        "mistralai/Mixtral-8x7B-v0.1, arXiv:2401.04088, 2024-01-08", MIXTRAL:
         Architecture {
             hidden: 4096,
             vocab: 32_000,
@@ -334,7 +348,7 @@ presets! {
 
     MIXTRAL_8X22B = mixtral_8x22b,
         "Mixtral 8x22B (v0.1, vocabulary of 32,000): 140.6B parameters, 39.2B active",
-        "mistralai/Mixtral-8x22B-v0.1, 2024-04-17":
+        "mistralai/Mixtral-8x22B-v0.1, 2024-04-17", MIXTRAL:
         Architecture {
             hidden: 6144,
             vocab: 32_000,
@@ -346,7 +360,7 @@ presets! {
 
     GROK_1 = grok_1,
         "Grok-1: 315.7B parameters, 83.8B active",
-        "xai-org/grok-1, 2024-03-17":
+        "xai-org/grok-1, 2024-03-17", GROK_1:
         Architecture {
             hidden: 6144,
             vocab: 131_072,
@@ -361,7 +375,7 @@ presets! {
 
     DBRX = dbrx,
         "DBRX: 131.6B parameters, 36.5B active",
-        "databricks/dbrx-base, 2024-03-27":
+        "databricks/dbrx-base, 2024-03-27", DBRX:
         Architecture {
             hidden: 6144,
             vocab: 100_352,
@@ -374,7 +388,7 @@ presets! {
 
     PHI_3_5_MOE = phi_3_5_moe,
         "Phi-3.5-MoE: 41.9B parameters, 6.6B active",
-        "microsoft/Phi-3.5-MoE-instruct, 2024-08-20":
+        "microsoft/Phi-3.5-MoE-instruct, 2024-08-20", MIXTRAL:
         Architecture {
             hidden: 4096,
             vocab: 32_064,
@@ -400,7 +414,7 @@ presets! {
 
     GRANITE_3_1_1B_A400M = granite_3_1_1b_a400m,
         "Granite 3.1 1B-A400M: 1.3B parameters, 0.4B active",
-        "ibm-granite/granite-3.1-1b-a400m-instruct, 2024-12-18":
+        "ibm-granite/granite-3.1-1b-a400m-instruct, 2024-12-18", GRANITEMOE:
         Architecture {
             hidden: 1024,
             vocab: 49_155,
@@ -413,7 +427,7 @@ presets! {
 
     GPT_OSS_120B = gpt_oss_120b,
         "gpt-oss-120b: 116.8B parameters, 5.7B active",
-        "openai/gpt-oss-120b, arXiv:2508.10925, 2025-08-05":
+        "openai/gpt-oss-120b, arXiv:2508.10925, 2025-08-05", GPT_OSS:
         Architecture {
             hidden: 2880,
             vocab: 201_088,
@@ -465,7 +479,7 @@ presets! {
 
     LLAMA_4_SCOUT = llama_4_scout,
         "Llama 4 Scout, the text decoder: 107.8B parameters, 17.2B active",
-        "meta-llama/Llama-4-Scout-17B-16E-Instruct, 2025-04-05":
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct, 2025-04-05", LLAMA4:
         Architecture {
             hidden: 5120,
             vocab: 202_048,

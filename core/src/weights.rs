@@ -1,5 +1,5 @@
-//! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, and the flat
-//! buffers of gradients and optimizer state that follow from them.
+//! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, what such checkpoints
+//! hold beside them, and the flat buffers of gradients and optimizer state that follow from them.
 
 use crate::inventory::{Counts, Element, Entry, Module, Role, Sink};
 use crate::plan::Plan;
@@ -91,6 +91,16 @@ pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
         experts(list, plan, sizes, w, w, w);
     } else {
         dense_ffn(list, sizes, w);
+    }
+}
+
+/// The router's correction bias.
+const CORRECTION_BIAS: &str = "mlp.gate.e_score_correction_bias";
+
+/// Buffers that are saved with the weights of so many layers with experts, and are no parameters.
+pub(crate) const fn list_buffers(list: &mut Sink<'_>, plan: &Plan, module: Module, count: u64) {
+    if count > 0 && matches!(plan.spec().architecture.experts.correction_bias, CorrectionBias::On) {
+        list.push(&weight(plan, module, count), CORRECTION_BIAS, [plan.sizes().experts, ONE, ONE, ONE]);
     }
 }
 
@@ -194,7 +204,7 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry
         list.push(router, "mlp.gate.bias", [sizes.experts, ONE, ONE, ONE]);
     }
     if matches!(options.correction_bias, CorrectionBias::Parameter) {
-        list.push(router, "mlp.gate.e_score_correction_bias", [sizes.experts, ONE, ONE, ONE]);
+        list.push(router, CORRECTION_BIAS, [sizes.experts, ONE, ONE, ONE]);
     }
     if options.bias.is_on() {
         list.push(routed, "mlp.experts.gate_proj.bias", [experts, ffn, ONE, ONE]);

@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::shared_out;
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Experts, Gqa, Layers, Norm};
 
 pub(super) const DBRX: ModelType = ModelType {
     name: "dbrx",
+    naming: &Naming::DBRX,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["DbrxForCausalLM"]"#]),

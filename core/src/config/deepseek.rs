@@ -3,11 +3,13 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{bias, dense_first, ends, experts, gqa, grouped, mla};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Switch};
 
 /// Multi-head attention, softmax over all experts.
 pub(super) const DEEPSEEK: ModelType = ModelType {
     name: "deepseek",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["DeepseekForCausalLM"]"#]),
@@ -22,6 +24,7 @@ pub(super) const DEEPSEEK: ModelType = ModelType {
 /// Latent attention, softmax over all experts or over some groups of them.
 pub(super) const DEEPSEEK_V2: ModelType = ModelType {
     name: "deepseek_v2",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["DeepseekV2ForCausalLM"]"#]),
@@ -37,6 +40,7 @@ pub(super) const DEEPSEEK_V2: ModelType = ModelType {
 /// Latent attention, a correction bias in every router, multi-token prediction.
 pub(super) const DEEPSEEK_V3: ModelType = ModelType {
     name: "deepseek_v3",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["DeepseekV3ForCausalLM"]"#]),

@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{bias, dense_first, ends, experts, gqa, grouped};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, QkNorm, Switch};
 
 pub(super) const DOTS1: ModelType = ModelType {
     name: "dots1",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Dots1ForCausalLM"]"#]),

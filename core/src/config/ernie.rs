@@ -3,11 +3,13 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{gqa, layer_count, layers};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Layers, Switch};
 use alloc::format;
 
 pub(super) const ERNIE4_5_MOE: ModelType = ModelType {
     name: "ernie4_5_moe",
+    naming: &Naming::ERNIE4_5_MOE,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Ernie4_5_MoeForCausalLM"]"#]),

@@ -4,12 +4,14 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{bias, dense_first, ends, experts, gqa_of_width, grouped, layer_count, layers, mla};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, QkNorm, Switch};
 use alloc::borrow::ToOwned;
 
 /// Grouped-query attention, whose `attention_bias` leaves the output's projection out.
 pub(super) const GLM4_MOE: ModelType = ModelType {
     name: "glm4_moe",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Glm4MoeForCausalLM"]"#]),
@@ -24,6 +26,7 @@ pub(super) const GLM4_MOE: ModelType = ModelType {
 /// Latent attention.
 pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
     name: "glm4_moe_lite",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Glm4MoeLiteForCausalLM"]"#]),

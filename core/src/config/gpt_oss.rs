@@ -3,11 +3,13 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, gqa_of_width, local_experts};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Switch};
 use alloc::format;
 
 pub(super) const GPT_OSS: ModelType = ModelType {
     name: "gpt_oss",
+    naming: &Naming::GPT_OSS,
     idle: Idle {
         only: &[("architectures", &[r#"["GptOssForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
         // A window masks scores, and changes no tensor.

@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, gqa, local_experts};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Gqa, Switch};
 
 pub(super) const GRANITEMOE: ModelType = ModelType {
     name: "granitemoe",
+    naming: &Naming::GRANITEMOE,
     idle: Idle {
         only: &[("architectures", &[r#"["GraniteMoeForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
         ignored: &["attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"],

@@ -6,11 +6,13 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, shared_out};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, QkNorm, Switch};
 use alloc::format;
 
 pub(super) const HUNYUAN_V1_MOE: ModelType = ModelType {
     name: "hunyuan_v1_moe",
+    naming: &Naming::HUNYUAN_V1_MOE,
     idle: Idle {
         only: &[
             ("add_classification_head", &["false"]),

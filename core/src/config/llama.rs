@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{bias, ends, head_dim, layer_count};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Gqa, Layers, Switch};
 
 pub(super) const LLAMA: ModelType = ModelType {
     name: "llama",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["LlamaForCausalLM"]"#]),

@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, gqa_of_width, local_experts};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Switch};
 
 pub(super) const LLAMA4: ModelType = ModelType {
     name: "llama4",
+    naming: &Naming::LLAMA4,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Llama4ForConditionalGeneration"]"#]),

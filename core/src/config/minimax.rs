@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, ends, gqa_of_width, local_experts};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Gqa, QkNorm};
 
 pub(super) const MINIMAX_M2: ModelType = ModelType {
     name: "minimax_m2",
+    naming: &Naming::MIXTRAL,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["MiniMaxM2ForCausalLM"]"#]),

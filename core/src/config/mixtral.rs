@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, ends, gqa, local_experts};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention};
 
 pub(super) const MIXTRAL: ModelType = ModelType {
     name: "mixtral",
+    naming: &Naming::MIXTRAL,
     idle: Idle {
         only: &[("architectures", &[r#"["MixtralForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
         // A window masks scores, and changes no tensor.

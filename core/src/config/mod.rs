@@ -26,6 +26,7 @@ mod qwen;
 
 pub use error::{ConfigError, Fault, Reason};
 
+use crate::checkpoint::Naming;
 use crate::spec::Architecture;
 use alloc::vec::Vec;
 use fields::{Fields, Idle};
@@ -34,6 +35,8 @@ use serde_json::Value;
 /// How the configs of one `model_type` are read.
 struct ModelType {
     name: &'static str,
+    /// How its checkpoints name and pack their tensors.
+    naming: &'static Naming,
     idle: Idle,
     /// Reads all other fields; what is wrong with them goes to the list of faults.
     read: fn(&mut Fields<'_>) -> Architecture,
@@ -68,6 +71,17 @@ pub fn model_types() -> impl Iterator<Item = &'static str> {
     MODEL_TYPES.iter().map(|model_type| model_type.name)
 }
 
+/// What a config says.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Its `model_type`.
+    pub model_type: &'static str,
+    /// How checkpoints of that `model_type` name and pack their tensors.
+    pub naming: &'static Naming,
+    /// The architecture.
+    pub architecture: Architecture,
+}
+
 impl Architecture {
     /// Reads the text of a Hugging Face `config.json`.
     ///
@@ -77,6 +91,16 @@ impl Architecture {
     /// With everything that is wrong in it: what is no JSON, a `model_type` that is not supported, and fields that are
     /// missing, of the wrong type, of a value that is not supported, or not known.
     pub fn from_config_json(text: &str) -> Result<Self, ConfigError> {
+        Config::from_json(text).map(|config| config.architecture)
+    }
+}
+
+impl Config {
+    /// Reads the text of a Hugging Face `config.json`; see [`Architecture::from_config_json`].
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         let value: Value = serde_json::from_str(text).map_err(|error| ConfigError::of(Fault::not_json(&error)))?;
         let Value::Object(object) = value else {
             return Err(ConfigError::of(Fault::of_file(Reason::NotAnObject)));
@@ -90,6 +114,9 @@ impl Architecture {
         let architecture = (model_type.read)(&mut fields);
         fields.idle(&model_type.idle);
         let faults: Vec<Fault> = fields.into_faults();
-        if faults.is_empty() { Ok(architecture) } else { Err(ConfigError { faults }) }
+        if !faults.is_empty() {
+            return Err(ConfigError { faults });
+        }
+        Ok(Self { model_type: model_type.name, naming: model_type.naming, architecture })
     }
 }

@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, gqa_of_even_width};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, QkNorm, Switch};
 
 pub(super) const OLMOE: ModelType = ModelType {
     name: "olmoe",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[("architectures", &[r#"["OlmoeForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
         ignored: &["clip_qkv", "norm_topk_prob"],

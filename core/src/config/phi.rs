@@ -3,10 +3,12 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, gqa_of_even_width, local_experts};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Gqa, Norm, Switch};
 
 pub(super) const PHIMOE: ModelType = ModelType {
     name: "phimoe",
+    naming: &Naming::MIXTRAL,
     idle: Idle {
         only: &[("architectures", &[r#"["PhimoeForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
         // A window masks scores, and changes no tensor.

@@ -3,11 +3,13 @@
 use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{all_moe, bias, ends, gqa, gqa_of_width, layer_count};
+use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, QkNorm, Switch};
 
 /// Experts in every layer beside a gated shared one, and biases that no published config mentions.
 pub(super) const QWEN2_MOE: ModelType = ModelType {
     name: "qwen2_moe",
+    naming: &Naming::QWEN2_MOE,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Qwen2MoeForCausalLM"]"#]),
@@ -23,6 +25,7 @@ pub(super) const QWEN2_MOE: ModelType = ModelType {
 /// Dense layers, each head's queries and keys normalised.
 pub(super) const QWEN3: ModelType = ModelType {
     name: "qwen3",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[("architectures", &[r#"["Qwen3ForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
         ignored: IGNORED,
@@ -33,6 +36,7 @@ pub(super) const QWEN3: ModelType = ModelType {
 /// The same with experts in every layer.
 pub(super) const QWEN3_MOE: ModelType = ModelType {
     name: "qwen3_moe",
+    naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Qwen3MoeForCausalLM"]"#]),
