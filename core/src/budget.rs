@@ -58,7 +58,7 @@ impl Budget {
             Role::Transient => self.tally.transients(phase),
             _ => 0,
         };
-        Bytes::new(cut(more.saturating_add(standing)))
+        Bytes::new(cut(more + standing))
     }
 
     /// Bytes of one role at the peak of the phase that holds most of it.
@@ -204,9 +204,12 @@ const CANDIDATES: usize = 14;
 #[allow(clippy::cast_possible_truncation)] // a list is short
 const fn candidates(plan: &Plan) -> ([u64; CANDIDATES], usize) {
     let (ranks, turn, count) = (plan.stages(), plan.turn(), plan.spec().layout.batch.count);
-    let (last, before) = (ranks - 1, turn.saturating_sub(1));
+    let last = ranks - 1;
+    if plan.is_listed() {
+        return ([0; CANDIDATES], ranks as usize);
+    }
+    let before = if turn > 0 { turn - 1 } else { 0 };
     let all = match plan.shape().order {
-        _ if plan.is_listed() => return ([0; CANDIDATES], ranks as usize),
         Order::Loop => return ([1, turn, turn + 1, last, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 4),
         // Ranks behind the middle mirror those before it.
         Order::Mirror => [1, before, turn, turn + 1, ranks / 2 - 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],

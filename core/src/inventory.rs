@@ -376,6 +376,16 @@ impl Count {
 }
 
 impl Counts {
+    /// One of each.
+    pub(crate) const ONE: Self = Self {
+        first: Count::ONE,
+        attention: Count::ONE,
+        dense: Count::ONE,
+        moe: Count::ONE,
+        last: Count::ONE,
+        head: Count::ONE,
+    };
+
     pub(crate) const NONE: Self = Self {
         first: Count::NONE,
         attention: Count::NONE,
@@ -425,18 +435,60 @@ pub(crate) struct Sink<'l> {
     entries: &'l mut [Entry],
     len: usize,
     keeps: bool,
-    pub(crate) tally: Tally,
+    /// The sums of each part, if they are wanted apart; else all in the first.
+    pub(crate) tallies: [Tally; Part::COUNT],
+    splits: bool,
+    part: usize,
+}
+
+/// A part of a model, listed as often as a rank holds it: what [`Counts`] counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    First,
+    Attention,
+    Dense,
+    Moe,
+    Last,
+    Head,
+}
+
+impl Part {
+    pub(crate) const COUNT: usize = Self::Head as usize + 1;
 }
 
 impl<'l> Sink<'l> {
     /// With no room, only sums are kept.
     pub(crate) const fn new(entries: &'l mut [Entry]) -> Self {
-        Self { keeps: !entries.is_empty(), entries, len: 0, tally: Tally::EMPTY }
+        Self {
+            keeps: !entries.is_empty(),
+            entries,
+            len: 0,
+            tallies: [Tally::EMPTY; Part::COUNT],
+            splits: false,
+            part: 0,
+        }
+    }
+
+    /// For the sums of each part, listed once.
+    pub(crate) const fn by_part() -> Sink<'static> {
+        Sink { entries: &mut [], len: 0, keeps: false, tallies: [Tally::EMPTY; Part::COUNT], splits: true, part: 0 }
+    }
+
+    /// What follows belongs to a part.
+    pub(crate) const fn part(&mut self, part: Part) {
+        if self.splits {
+            self.part = part as usize;
+        }
+    }
+
+    /// The sums of all that was listed, where parts are not wanted apart.
+    pub(crate) const fn tally(&self) -> &Tally {
+        &self.tallies[0]
     }
 
     /// Appends an entry of some name and shape; what it shares with others is in `common`.
     pub(crate) const fn push(&mut self, common: &Entry, name: &'static str, shape: [Dim; 4]) {
-        self.tally.add(common, &shape);
+        self.tallies[self.part].add(common, &shape);
         // What the rank has none of adds nothing to sums, and is left out of lists.
         if self.keeps && common.count > 0 && common.element.bytes > 0 {
             self.entries[self.len] = Entry { name, shape, ..*common };

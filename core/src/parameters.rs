@@ -50,7 +50,7 @@ impl Architecture {
     const fn tally(&self) -> Tally {
         let mut list = Sink::new(&mut []);
         self.list(&mut list);
-        list.tally
+        *list.tally()
     }
 
     /// Lists the weights of the whole model.
@@ -104,7 +104,7 @@ impl Architecture {
         let plan = self.alone();
         let mut list = Sink::new(&mut []);
         weights::list_mtp(&mut list, &plan);
-        let tally = list.tally;
+        let tally = list.tally();
         cut(tally.moe + tally.non_moe)
     }
 
@@ -154,7 +154,7 @@ impl Architecture {
         let plan = self.alone();
         let mut list = Sink::new(&mut []);
         weights::list_buffers(&mut list, &plan, Module::Router, layers_with_experts);
-        cut(list.tally.moe)
+        cut(list.tally().moe)
     }
 
     /// Elements that a checkpoint holds of the model: its parameters and persistent buffers. What it holds of

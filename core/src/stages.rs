@@ -190,6 +190,8 @@ pub(crate) struct Division {
     pub(crate) alike: u64,
     /// Layers that those share.
     pub(crate) rest: u64,
+    /// Layers of each of those.
+    share: u64,
 }
 
 /// Why layers do not fall to stages.
@@ -243,11 +245,9 @@ const fn divide_apart(layers: u64, places: u64, stages: Stages) -> Result<Divisi
         return Err(Misfit::Layers);
     }
     let (alike, rest) = (places - apart, layers - ends);
-    let division = Division { per_sweep: places, layers, first: stages.first, last: stages.last, alike, rest };
-    let fits = match alike {
-        0 => rest == 0,
-        alike => rest >= alike && rest.is_multiple_of(alike),
-    };
+    let share = zero_or(rest.checked_div(alike));
+    let division = Division { per_sweep: places, layers, first: stages.first, last: stages.last, alike, rest, share };
+    let fits = if alike == 0 { rest == 0 } else { share > 0 && share * alike == rest };
     if fits { Ok(division) } else { Err(Misfit::Rest(division)) }
 }
 
@@ -260,18 +260,18 @@ const fn divide_weighed(layers: u64, places: u64, embedding: u64, loss: u64) -> 
     let share = all / places;
     let (first, last) = (share - embedding, share - loss);
     let (alike, rest) = (places - 2, share * (places - 2));
-    Ok(Division { per_sweep: places, layers, first, last, alike, rest })
+    Ok(Division { per_sweep: places, layers, first, last, alike, rest, share })
 }
 
 impl Division {
     /// All layers on one stage.
     pub(crate) const fn whole(layers: u64) -> Self {
-        Self { per_sweep: 1, layers, first: 0, last: 0, alike: 1, rest: layers }
+        Self { per_sweep: 1, layers, first: 0, last: 0, alike: 1, rest: layers, share: layers }
     }
 
     /// The same ranks with several chunks each: as many sweeps over all ranks, each of them alike.
     const fn over(self, chunks: u64) -> Result<Self, Misfit> {
-        let shares = [(self.first, Part::First), (self.last, Part::Last), (self.share(), Part::Others)];
+        let shares = [(self.first, Part::First), (self.last, Part::Last), (self.share, Part::Others)];
         let mut i = 0;
         while i < shares.len() {
             if chunks == 0 || !shares[i].0.is_multiple_of(chunks) {
@@ -280,12 +280,14 @@ impl Division {
             i += 1;
         }
         let (first, last) = (self.first / chunks, self.last / chunks);
-        Ok(Self { layers: self.layers / chunks, first, last, rest: self.rest / chunks, ..self })
-    }
-
-    /// Layers of one stage of those that share alike.
-    pub(crate) const fn share(self) -> u64 {
-        zero_or(self.rest.checked_div(self.alike))
+        Ok(Self {
+            layers: self.layers / chunks,
+            first,
+            last,
+            rest: self.rest / chunks,
+            share: self.share / chunks,
+            ..self
+        })
     }
 
     /// Where a virtual stage's layers begin, and how many they are.
@@ -299,7 +301,7 @@ impl Division {
         } else if place + 1 == self.per_sweep && last_apart {
             (before + self.layers - self.last, self.last)
         } else {
-            (before + self.first + (place - first_apart as u64) * self.share(), self.share())
+            (before + self.first + (place - first_apart as u64) * self.share, self.share)
         }
     }
 
@@ -328,17 +330,18 @@ impl Division {
         let (first_apart, last_apart) = self.apart();
         if layer < self.first {
             before
-        } else if last_apart && layer >= self.layers - self.last || self.share() == 0 {
+        } else if last_apart && layer >= self.layers - self.last || self.share == 0 {
             before + self.per_sweep - 1
         } else {
-            before + first_apart as u64 + (layer - self.first) / self.share()
+            before + first_apart as u64 + (layer - self.first) / self.share
         }
     }
 }
 
 /// A run of `count` layers, `dense` of all layers coming first.
+#[allow(clippy::implicit_saturating_sub)] // const evaluation notices a call of the standard library's
 pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64, dense: u64) -> Chunk {
-    let dense_left = dense.saturating_sub(first_layer);
+    let dense_left = if dense > first_layer { dense - first_layer } else { 0 };
     let dense = if dense_left < count { dense_left } else { count };
     Chunk { place, first_layer, dense, moe: count - dense, embedding: place == 0, head: place + 1 == places }
 }

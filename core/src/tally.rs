@@ -2,9 +2,9 @@
 //! a pipeline of any length costs one listing of each kind.
 
 use crate::accounting;
-use crate::inventory::{Count, Counts, Entry, Lifetime, Phase, Role, Sink};
+use crate::inventory::{Count, Counts, Entry, Lifetime, Part, Phase, Role, Sink};
 use crate::plan::Plan;
-use crate::sizes::{Dim, Sizes};
+use crate::sizes::Dim;
 use crate::stages::{CHUNKS_MAX, Chunk};
 use crate::weights;
 
@@ -136,29 +136,21 @@ impl Tally {
     }
 }
 
-/// The sums of one part of each kind of a model.
+/// The sums of one of each part of a model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
-    first: Tally,
-    attention: Tally,
-    dense: Tally,
-    moe: Tally,
-    last: Tally,
-    head: Tally,
+    of: [Tally; Part::COUNT],
 }
 
 impl Units {
     pub(crate) const fn of(plan: &Plan) -> Self {
         let (layers, sizes) = (plan.spec().architecture.layers, &plan.sizes());
         let (dense, moe) = (one_if(layers.dense > 0), one_if(layers.moe > 0));
-        Self {
-            first: unit(plan, sizes, Counts { first: Count::ONE, ..Counts::NONE }),
-            attention: unit(plan, sizes, Counts { attention: Count::ONE, ..Counts::NONE }),
-            dense: unit(plan, sizes, Counts { dense, ..Counts::NONE }),
-            moe: unit(plan, sizes, Counts { moe, ..Counts::NONE }),
-            last: unit(plan, sizes, Counts { last: Count::ONE, ..Counts::NONE }),
-            head: unit(plan, sizes, Counts { head: Count::ONE, ..Counts::NONE }),
-        }
+        let counts = Counts { dense, moe, ..Counts::ONE };
+        let mut list = Sink::by_part();
+        weights::list(&mut list, plan, sizes, counts);
+        accounting::list(&mut list, plan, sizes, counts);
+        Self { of: list.tallies }
     }
 
     /// What a rank of the pipeline holds, in the moment when its activations are most; of a single chunk, so many
@@ -199,28 +191,21 @@ impl Units {
         self.add_parts(&mut sum, &counts);
         weights::add_states(&mut sum, plan);
         let mut list = Sink::new(&mut []);
-        list.tally = sum;
+        list.tallies[0] = sum;
         accounting::list_update(&mut list, plan);
-        list.tally
+        *list.tally()
     }
 
     const fn add_parts(&self, sum: &mut Tally, counts: &Counts) {
-        sum.add_many(&self.first, counts.first);
-        sum.add_many(&self.attention, counts.attention);
-        sum.add_many(&self.dense, counts.dense);
-        sum.add_many(&self.moe, counts.moe);
-        sum.add_many(&self.last, counts.last);
-        sum.add_many(&self.head, counts.head);
+        sum.add_many(&self.of[Part::First as usize], counts.first);
+        sum.add_many(&self.of[Part::Attention as usize], counts.attention);
+        sum.add_many(&self.of[Part::Dense as usize], counts.dense);
+        sum.add_many(&self.of[Part::Moe as usize], counts.moe);
+        sum.add_many(&self.of[Part::Last as usize], counts.last);
+        sum.add_many(&self.of[Part::Head as usize], counts.head);
     }
 }
 
 const fn one_if(there: bool) -> Count {
     if there { Count::ONE } else { Count::NONE }
-}
-
-const fn unit(plan: &Plan, sizes: &Sizes, counts: Counts) -> Tally {
-    let mut list = Sink::new(&mut []);
-    weights::list(&mut list, plan, sizes, counts);
-    accounting::list(&mut list, plan, sizes, counts);
-    list.tally
 }

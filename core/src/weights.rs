@@ -1,11 +1,11 @@
 //! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, what such checkpoints
 //! hold beside them, and the flat buffers of gradients and optimizer state that follow from them.
 
-use crate::inventory::{Counts, Element, Entry, Module, Role, Sink};
+use crate::inventory::{Counts, Element, Entry, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::{cut, mul};
 use crate::sizes::{Dim, Over, Sizes, Symbol};
-use crate::spec::{Attention, Bias, CorrectionBias, Gqa, Norm, QkNorm, Split, ZeroStage};
+use crate::spec::{Attention, Bias, CorrectionBias, Dtype, Gqa, Norm, QkNorm, Split, ZeroStage};
 use crate::tally::Tally;
 
 const ONE: Dim = Dim::ONE;
@@ -13,10 +13,12 @@ const ONE: Dim = Dim::ONE;
 /// The weights of so many parts of a model.
 pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
     if counts.first.there > 0 {
+        list.part(Part::First);
         let table = weight(plan, Module::Embedding, counts.first.there);
         list.push(&table, "model.embed_tokens.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }
     if counts.attention.there > 0 {
+        list.part(Part::Attention);
         let (w, norm) = (
             weight(plan, Module::Attention, counts.attention.there),
             weight(plan, Module::Norm, counts.attention.there),
@@ -25,17 +27,21 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         layer_norms(list, plan, sizes, &norm);
     }
     if counts.dense.there > 0 {
+        list.part(Part::Dense);
         dense_ffn(list, sizes, &weight(plan, Module::DenseFfn, counts.dense.there));
     }
     if counts.moe.there > 0 {
+        list.part(Part::Moe);
         let router = weight(plan, Module::Router, counts.moe.there);
         let routed = weight(plan, Module::RoutedExperts, counts.moe.there);
         experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe.there));
     }
     if counts.last.there > 0 {
+        list.part(Part::Last);
         ends(list, plan, sizes, counts.last.there);
     }
     if counts.head.there > 0 {
+        list.part(Part::Head);
         let head = weight(plan, Module::Head, counts.head.there);
         list.push(&head, "lm_head.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }
@@ -222,55 +228,51 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry
     }
 }
 
-/// A flat buffer of gradients or optimizer state.
-#[derive(Clone, Copy)]
-struct State {
-    role: Role,
-    expert_group: bool,
-    flat: Dim,
-    element: Element,
-}
+/// Gradients and optimizer state, and from which ZeRO stage on each is sharded.
+const STATES: [(Role, ZeroStage); 4] = [
+    (Role::Gradient, ZeroStage::Gradients),
+    (Role::MasterWeight, ZeroStage::Optimizer),
+    (Role::FirstMoment, ZeroStage::Optimizer),
+    (Role::SecondMoment, ZeroStage::Optimizer),
+];
 
-/// Gradients and optimizer state of the weights in a sum, flat for each ZeRO group.
-const fn states(tally: &Tally, plan: &Plan) -> [State; 8] {
+/// The format of each of [`STATES`].
+const fn formats(plan: &Plan) -> [Dtype; 4] {
     let precision = &plan.spec().layout.precision;
-    let gradient = Element::float(precision.gradients);
-    let (master, moment) = (Element::float(precision.master), Element::float(precision.moments));
-    let none = State { role: Role::Gradient, expert_group: false, flat: ONE, element: gradient };
-    let mut states = [none; 8];
-    let (mut group, mut i) = (0, 0);
-    while group < 2 {
-        let expert_group = group == 1;
-        let whole = flat(tally, plan, expert_group, ZeroStage::Gradients);
-        let shard = flat(tally, plan, expert_group, ZeroStage::Optimizer);
-        states[i] = State { expert_group, flat: whole, ..none };
-        states[i + 1] = State { role: Role::MasterWeight, expert_group, flat: shard, element: master };
-        states[i + 2] = State { role: Role::FirstMoment, expert_group, flat: shard, element: moment };
-        states[i + 3] = State { role: Role::SecondMoment, expert_group, flat: shard, element: moment };
-        group += 1;
-        i += 4;
-    }
-    states
+    [precision.gradients, precision.master, precision.moments, precision.moments]
 }
 
-/// Lists the gradients and optimizer state of the weights listed before.
+/// Lists the gradients and optimizer state of the weights listed before, flat for each ZeRO group.
 pub(crate) const fn list_states(list: &mut Sink<'_>, plan: &Plan) {
-    let (states, mut i) = (states(&list.tally, plan), 0);
-    while i < states.len() {
-        let state = states[i];
-        let common = Entry { role: state.role, element: state.element, ..state_entry(state.flat, state.expert_group) };
-        list.push(&common, state.role.name(), [state.flat, ONE, ONE, ONE]);
+    let (tally, formats) = (*list.tally(), formats(plan));
+    let mut i = 0;
+    while i < 2 * STATES.len() {
+        let (expert_group, (role, from)) = (i >= STATES.len(), STATES[i % STATES.len()]);
+        let (flat, element) = (flat(&tally, plan, expert_group, from), Element::float(formats[i % STATES.len()]));
+        let common = Entry { role, element, ..state_entry(flat, expert_group) };
+        list.push(&common, role.name(), [flat, ONE, ONE, ONE]);
         i += 1;
     }
 }
 
-/// Adds gradients and optimizer state to the sums of weights.
+/// Adds gradients and optimizer state to the sums of weights. Each group has two lengths, so that not each of the states
+/// is measured, which const evaluation would notice.
+#[allow(clippy::cast_possible_truncation)] // compared in front of it
 pub(crate) const fn add_states(tally: &mut Tally, plan: &Plan) {
-    let (states, mut i) = (states(tally, plan), 0);
-    while i < states.len() {
-        let state = &states[i];
-        tally.always[state.role as usize] += state.flat.local as u128 * state.element.bytes as u128;
-        i += 1;
+    let (formats, mut group) = (formats(plan), 0);
+    while group < 2 {
+        let parameters = tally.grouped[group];
+        let parameters = if parameters > u64::MAX as u128 { u64::MAX } else { parameters as u64 };
+        let whole = share(parameters, plan, group == 1, ZeroStage::Gradients) as u128;
+        let shard = share(parameters, plan, group == 1, ZeroStage::Optimizer) as u128;
+        let mut i = 0;
+        while i < STATES.len() {
+            let (role, from) = STATES[i];
+            let length = if matches!(from, ZeroStage::Gradients) { whole } else { shard };
+            tally.always[role as usize] += length * formats[i].bytes() as u128;
+            i += 1;
+        }
+        group += 1;
     }
 }
 
@@ -282,14 +284,27 @@ const fn zero_stage(plan: &Plan, expert: bool) -> ZeroStage {
 /// The parameters of one ZeRO group as one flat buffer, sharded from ZeRO stage `from` on; padded to a whole number of
 /// elements a replica.
 pub(crate) const fn flat(tally: &Tally, plan: &Plan, expert: bool, from: ZeroStage) -> Dim {
-    let parameters = cut(tally.grouped[expert as usize]);
     let symbol = if expert { Symbol::ExpertParameters } else { Symbol::DenseParameters };
-    // More than 64 bits count stay whole, so that the budget outgrows 64 bits too and is refused.
-    if (zero_stage(plan, expert) as u8) < from as u8 || parameters == u64::MAX {
+    let (parameters, shards) = (cut(tally.grouped[expert as usize]), plan.replicas(expert));
+    let local = share(parameters, plan, expert, from);
+    if local == parameters {
         return Dim::whole(symbol, parameters);
     }
+    Dim::whole(symbol, mul(local, shards)).split(Over::Zero, shards)
+}
+
+/// The parameters of a group that a rank keeps the state of, which is sharded from some ZeRO stage on.
+const fn share(parameters: u64, plan: &Plan, expert: bool, from: ZeroStage) -> u64 {
+    let zero = &plan.spec().layout.zero;
+    let stage = if expert { zero.expert } else { zero.dense };
     let shards = plan.replicas(expert);
-    Dim::whole(symbol, mul(parameters.div_ceil(shards), shards)).split(Over::Zero, shards)
+    // More than 64 bits count stay whole, so that the budget outgrows 64 bits too and is refused.
+    if (stage as u8) < from as u8 || shards == 1 || parameters == u64::MAX {
+        return parameters;
+    }
+    // Rounded up; by hand, since const evaluation notices a call of the standard library's.
+    let whole = parameters / shards;
+    if whole * shards == parameters { whole } else { whole + 1 }
 }
 
 /// What a flat buffer of one ZeRO group shares with others; nothing is listed of a group without parameters.

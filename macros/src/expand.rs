@@ -293,8 +293,7 @@ fn waits(law: &Law, part: &Part, has_layout: bool) -> bool {
     // What does not fit in 64 bits does not fit on a device either.
     let needless = matches!(law.rule, Rule::Fits64Bits) && part.places.has(Key::Device);
     let in_place = has_layout || !law.keys().has_layout();
-    let may_apply = law.may_apply(&part.spec.numbers(), part.unknown);
-    given && !needless && in_place && may_apply && law.keys().intersects(part.unknown)
+    given && !needless && in_place && law.waits(&part.spec.numbers(), part.unknown)
 }
 
 /// The two keys whose places a law has, among those that it may blame: the first that only the compiler knows, and

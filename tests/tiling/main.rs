@@ -58,11 +58,13 @@ const TILING: &[&str] = &[
 /// Laws that share nothing out: what must be given, what excludes what, what a schedule or a framework needs, what
 /// fits. Each carries its own examples, in `tests/laws.rs` and `tests/ui`.
 const OTHERS: &[&str] = &[
+    "norms-per-layer",
     "layer-count",
     "dense-ffn-given",
     "routed-given",
     "active-given",
     "expert-ffn-given",
+    "shared-ffn-unused",
     "top-k",
     "active-groups",
     "top-k-groups",

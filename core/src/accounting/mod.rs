@@ -4,7 +4,7 @@
 mod paper;
 mod worked_example;
 
-use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Role, Sink};
+use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::{Dim, Sizes};
@@ -61,10 +61,12 @@ impl Entry {
 const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, source: &'static str) {
     let (batch, context) = (sizes.batch, sizes.context);
     if counts.first.there > 0 {
+        list.part(Part::First);
         let ids = saved(plan, counts.first, source).of(Module::Embedding).stored_as(Element::INT64);
         list.push(&ids, "token ids", [batch, context, Dim::ONE, Dim::ONE]);
     }
     if counts.last.there > 0 {
+        list.part(Part::Last);
         let last = saved(plan, counts.last, source).of(Module::Head);
         let own = [batch, sizes.own_tokens, sizes.hidden, Dim::ONE];
         list.push(&last, "final norm input", own);

@@ -8,7 +8,7 @@
 //! `zero.groups: moe_block`.
 
 use super::{block_output, ends, gqa_options, is_recomputed, saved};
-use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Sink};
+use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Part, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{Attention, Kernel, Paper, Pool, Split};
@@ -34,6 +34,7 @@ pub(super) const fn blocks(
 ) {
     let is_recomputed = is_recomputed(plan);
     if counts.attention.there > 0 {
+        list.part(Part::Attention);
         let saved = saved(plan, counts.attention, source);
         if is_recomputed {
             let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
@@ -43,6 +44,7 @@ pub(super) const fn blocks(
         attention(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
     }
     if counts.dense.there > 0 {
+        list.part(Part::Dense);
         let saved = saved(plan, counts.dense, source);
         if is_recomputed {
             let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
@@ -52,6 +54,7 @@ pub(super) const fn blocks(
         dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
     }
     if counts.moe.there > 0 {
+        list.part(Part::Moe);
         let saved = saved(plan, counts.moe, source);
         if is_recomputed {
             // Routing weights are kept of the whole sequence, whatever the pool: what is stored, 8bsh + 8bsN_r of four

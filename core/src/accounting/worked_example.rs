@@ -3,7 +3,7 @@
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
 use super::{block_output, ends, gqa_options, is_recomputed, paper, saved};
-use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Role, Sink};
+use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{Attention, Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
@@ -23,12 +23,14 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     }
     ends(list, plan, sizes, counts, SOURCE);
     if counts.dense.there > 0 {
+        list.part(Part::Dense);
         // Of forward's working set, one layer's at a time.
         let dense =
             saved(plan, Count::ONE, SOURCE).of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense)).times(3);
         list.push(&dense, "dense gate, up, product", [sizes.batch, sizes.context, sizes.dense_ffn, ONE]);
     }
     if counts.moe.there > 0 {
+        list.part(Part::Moe);
         let routed = saved(plan, Count::ONE, SOURCE).of(Module::RoutedExperts);
         let rows = Dim::whole(Symbol::Rows, plan.routed_rows(Pool::Group));
         let working = routed.transient(Lifetime::InForward(Block::Moe));
@@ -45,15 +47,18 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
 const fn layers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
     let is_recomputed = is_recomputed(plan);
     if is_recomputed && counts.attention.there > 0 {
+        list.part(Part::Attention);
         let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
         list.push(&saved(plan, counts.attention, SOURCE).of(Module::Attention), "layer input", own);
     }
     if counts.dense.there > 0 {
+        list.part(Part::Dense);
         let saved = saved(plan, counts.dense, SOURCE);
         let again = saved.transient(Lifetime::InBackward(Block::Dense));
         layer(list, plan, sizes, if is_recomputed { &again } else { &saved }, Module::DenseFfn);
     }
     if counts.moe.there > 0 {
+        list.part(Part::Moe);
         let saved = saved(plan, counts.moe, SOURCE);
         let again = saved.transient(Lifetime::InBackward(Block::Moe));
         layer(list, plan, sizes, if is_recomputed { &again } else { &saved }, Module::RoutedExperts);
@@ -113,7 +118,7 @@ pub(super) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
     let mut group = 0;
     while group < 2 {
         let expert_group = group == 1;
-        let flat = weights::flat(&list.tally, plan, expert_group, ZeroStage::Optimizer);
+        let flat = weights::flat(list.tally(), plan, expert_group, ZeroStage::Optimizer);
         let common = Entry {
             role: Role::Transient,
             lifetime: Lifetime::OptimizerStep,

@@ -575,10 +575,26 @@ impl Law {
         rule.union(self.when.keys())
     }
 
-    /// Whether the law may apply to a Spec of these numbers, some of which only the compiler will know.
+    /// Whether the law cannot be judged of a Spec some of whose keys only the compiler will know: it depends on one of them,
+    /// and may apply whatever that is.
     #[must_use]
-    pub const fn may_apply(&self, n: &Numbers, unknown: KeySet) -> bool {
-        self.when.keys().intersects(unknown) || self.when.applies(n)
+    pub const fn waits(&self, n: &Numbers, unknown: KeySet) -> bool {
+        // How many chunks a rank has follows from its pipeline only where listed stages are dealt out.
+        let is_dealt = n.of(Key::StagesList) > 0 && n.of(Key::MeshVpp) == 0;
+        let knows_chunks = !unknown.has(Key::MeshVpp) && !unknown.has(Key::Schedule) && !is_dealt;
+        if knows_chunks && matches!(self.rule, Rule::ChunksOfSchedule) {
+            return false;
+        }
+        let may_apply = match self.when {
+            When::Chunked if knows_chunks => self.when.applies(n),
+            When::PipelinedFor(target) | When::MoeFor(target) | When::GqaFor(target)
+                if !unknown.has(Key::Target) && n.of(Key::Target) != target as u64 =>
+            {
+                false
+            }
+            when => when.keys().intersects(unknown) || when.applies(n),
+        };
+        may_apply && self.keys().intersects(unknown)
     }
 
     /// Whether the law holds for a Spec of these numbers, or does not apply to it. Numbers must be in [`range`]; a law

@@ -62,9 +62,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            1099511627776,
+            4398046511104,
         )
-        .broken(&Self::__SPEC_MAIN, 9223372036854775808);
+        .broken(&Self::__SPEC_MAIN, 37778931862957161709568);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].
@@ -92,9 +92,9 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 4736201540926052336599, S)
+            __enforce(__at, __laws, B, 19399481511633106969312579, S)
         }
-        const _: () = e(63, 170141183460469231731687304815395733504);
-        const _: () = __enforce_budget(72usize, B, S);
+        const _: () = e(75, 170141183460469231731687308113930616832);
+        const _: () = __enforce_budget(74usize, B, S);
     }
 };

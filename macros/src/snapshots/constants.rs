@@ -49,9 +49,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            10225664,
+            40902656,
         )
-        .broken(&Self::__SPEC_MAIN, 100663297);
+        .broken(&Self::__SPEC_MAIN, 412316860417);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,
@@ -77,34 +77,34 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 306967656444582338495471, S)
+            __enforce(__at, __laws, B, 1257339520797009258473340611, S)
         }
         const _: () = {
             const fn world_size() {
-                e(25, 170141183460469231731687303715884107776)
+                e(37, 170141183460469231731687303715884113920)
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(26, 170141183460469231731687303715884367872)
+                e(38, 170141183460469231731687303715885154304)
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(26, 524288)
+                e(38, 2097152)
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(26, 1048576)
+                e(38, 4194304)
             }
             dense_ffn_tp()
         };
-        const _: () = e(35, 8388608);
+        const _: () = e(47, 33554432);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(73usize, B, S);
+        const _: () = __enforce_budget(75usize, B, S);
     }
 };

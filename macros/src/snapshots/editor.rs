@@ -75,6 +75,19 @@ fn editor() {
     };
     #[allow(nonstandard_style)]
     mod __words {
+        pub mod tied_embeddings {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod head_bias {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod norm {
+            pub use ::moe_model::spec::Norm::Rms as rms;
+            pub use ::moe_model::spec::Norm::Layer as layer;
+            pub use ::moe_model::spec::Norm::LayerBias as layer_bias;
+        }
         pub mod layers {
             pub use ::moe_model::spec::Layers as layers;
         }
@@ -85,9 +98,40 @@ fn editor() {
         pub mod experts {
             pub use ::moe_model::spec::Experts as experts;
         }
-        pub mod experts_correction_bias {
+        pub mod attention_bias {
+            pub use ::moe_model::spec::Bias::None as none;
+            pub use ::moe_model::spec::Bias::Qkv as qkv;
+            pub use ::moe_model::spec::Bias::All as all;
+        }
+        pub mod attention_qk_norm {
+            pub use ::moe_model::spec::QkNorm::None as none;
+            pub use ::moe_model::spec::QkNorm::Head as head;
+            pub use ::moe_model::spec::QkNorm::Full as full;
+        }
+        pub mod attention_sinks {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod attention_output_gate {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod experts_bias {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod experts_shared_gate {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod experts_router_bias {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod experts_correction_bias {
+            pub use ::moe_model::spec::CorrectionBias::Off as off;
+            pub use ::moe_model::spec::CorrectionBias::On as on;
+            pub use ::moe_model::spec::CorrectionBias::Parameter as parameter;
         }
         pub mod mesh {
             pub use ::moe_model::spec::Mesh as mesh;
