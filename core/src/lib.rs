@@ -11,11 +11,13 @@
 extern crate alloc;
 
 mod accounting;
+mod aliases;
 pub mod budget;
 mod bytes;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod device;
+mod digits;
 pub mod groups;
 pub mod inventory;
 mod key;
