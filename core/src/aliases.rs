@@ -72,13 +72,11 @@ const fn said(written: &'static [&'static str], meant: &'static [&'static str], 
 
 impl Alias {
     /// What was written, as a name for some of those that are known here.
-    pub fn of<'a>(written: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'static Self> {
+    pub fn of<'a>(written: &str, known: &(impl Iterator<Item = &'a str> + Clone)) -> Option<&'static Self> {
         let stem = ["_size", "_degree"].iter().find_map(|end| written.strip_suffix(end)).unwrap_or(written);
         let is_known = |name: &&str| known.clone().any(|other| other == *name);
         let is_written = |name: &&str| [written, stem].into_iter().any(|word| letters(word).eq(name.chars()));
-        ALIASES.iter().find(|alias| {
-            alias.written.iter().any(|name| is_written(&name)) && alias.meant.iter().all(|name| is_known(&name))
-        })
+        ALIASES.iter().find(|alias| alias.written.iter().any(is_written) && alias.meant.iter().all(is_known))
     }
 
     /// The name that is meant.
@@ -105,7 +103,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn help(written: &str, known: &[&str]) -> Option<alloc::string::String> {
-        Alias::of(written, known.iter().copied()).map(|alias| alias.help().to_string())
+        Alias::of(written, &known.iter().copied()).map(|alias| alias.help().to_string())
     }
 
     #[test]

@@ -27,10 +27,17 @@ pub fn key_help<'a>(owner: Option<Key>, written: &str, names: impl Iterator<Item
     match holder(written) {
         Some((group, kind)) if Some(group) == owner => is_key_of.str("the kind `").str(kind.word).str("`"),
         Some((group, _)) => is_key_of.str("`").str(group.path()).str("`"),
-        None => {
-            name_help(written, names.clone()).unwrap_or_else(|| Text::new().str("its keys are ").text(&listed(names)))
-        }
+        None => name_help(written, names.clone())
+            .or_else(|| elsewhere(written))
+            .unwrap_or_else(|| Text::new().str("its keys are ").text(&listed(names))),
     }
+}
+
+/// `tensor_parallel` outside `mesh`.
+fn elsewhere(written: &str) -> Option<Text> {
+    let name = Alias::of(written, &Key::ALL.iter().map(|key| key.name()))?.name();
+    let (group, _) = holder(name)?;
+    Some(Text::new().str("write `").str(name).str("`, a key of `").str(group.path()).str("`"))
 }
 
 /// The key that one which its owner does not have was meant for, as [`key_help`] says.
@@ -42,13 +49,13 @@ pub fn key_meant<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone
 /// The name that was meant among those that are known.
 #[must_use]
 pub fn meant<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    Alias::of(written, names.clone()).map(Alias::name).or_else(|| nearest(written, names))
+    Alias::of(written, &names).map(Alias::name).or_else(|| nearest(written, names))
 }
 
 /// What to write in place of a name, if one that is known was meant.
 #[must_use]
 pub fn name_help<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<Text> {
-    Alias::of(written, names.clone()).map(Alias::help).or_else(|| nearest(written, names).map(did_you_mean))
+    Alias::of(written, &names).map(Alias::help).or_else(|| nearest(written, names).map(did_you_mean))
 }
 
 /// The kind, its key and that key's word, where a word stands in the place of the group: `precision: bf16`. Switches and
@@ -59,7 +66,7 @@ pub fn word_of_group(written: &str, kinds: &'static [Kind]) -> Option<(&'static 
         let Value::Choice { words, .. } = &field.value else { return None };
         let names = || words.iter().map(|word| word.word).filter(|word| !["none", "off", "on"].contains(word));
         let same = names().find(|name| letters(written).eq(name.chars()));
-        let word = same.or_else(|| Alias::of(written, names()).map(Alias::name))?;
+        let word = same.or_else(|| Alias::of(written, &names()).map(Alias::name))?;
         Some((field.key, word))
     };
     kinds.iter().find_map(|kind| kind.fields.iter().find_map(word_of).map(|(key, word)| (kind, key, word)))
@@ -176,6 +183,8 @@ mod tests {
         let help = |owner, written| key_help(owner, written, ["dp", "tp"].into_iter()).to_string();
         assert_eq!(help(Some(Key::Mesh), "tpp"), "did you mean `tp`?");
         assert_eq!(help(Some(Key::Mesh), "hidden"), "its keys are `dp` and `tp`");
+        assert_eq!(help(None, "tensor_parallel"), "did you mean `tp`?");
+        assert_eq!(help(None, "expert_parallel"), "write `ep`, a key of `mesh`");
         assert_eq!(help(None, "kv_heads"), "`kv_heads` is a key of `attention`");
         assert_eq!(help(Some(Key::Attention), "kv_heads"), "`kv_heads` is a key of the kind `gqa`");
     }

@@ -289,6 +289,14 @@ fn entry(chunk: Chunk, report: &mut Report) -> Option<Entry> {
     for attr in attributes(&chunk, report).0.iter().filter(|attr| !attr.path().is_ident("doc")) {
         report.error(attr, "a key takes no attribute but a comment");
     }
+    if let [first, second, ..] = &chunk[comments..]
+        && is_punct(first, '.')
+        && is_punct(second, '.')
+    {
+        let at = chunk[comments..].iter().cloned().collect::<TokenStream>();
+        report.error(at, "only a layout is built on another: this stands among the keys of a layout");
+        return None;
+    }
     let mut tokens = chunk.into_iter().skip(comments);
     let key = match tokens.next()? {
         TokenTree::Ident(key) => key,

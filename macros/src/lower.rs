@@ -4,7 +4,7 @@
 use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
 use crate::report::Report;
 use crate::source::{self, Source};
-use crate::written::{choice_help, is_constant, literal_help, outline_of, percent_help};
+use crate::written::{constant_note, literal_help, no_choice, no_expression, outline_of, percent_help};
 use moe_model_core::misread::{
     decimal, did_you_mean, given_twice, has_no_key, key_help, key_meant, lacks, listed, nearest, negative,
     outgrows_64_bits, shortened, thousandths,
@@ -316,8 +316,11 @@ impl Lowering<'_> {
             (spec::Value::Choice { words, kinds }, Value::Kind { word, body }) => {
                 self.kind(field.key, key, word, body, words, kinds)
             }
-            (spec::Value::Choice { kinds, .. }, Value::Tokens(tokens))
-                if field.key == Key::Stages && is_string(tokens) =>
+            (spec::Value::Choice { words, kinds }, Value::Tokens(tokens))
+                // `"even"` is a word in quotes.
+                if field.key == Key::Stages
+                    && is_string(tokens)
+                    && nearest(&outline_of(tokens), words.iter().map(|word| word.word)).is_none() =>
             {
                 self.stage_list(kinds, tokens)
             }
@@ -342,7 +345,7 @@ impl Lowering<'_> {
                 self.report.error(word, message);
                 return None;
             }
-            self.not_a_choice(key, &word.to_token_stream(), words, kinds);
+            self.report.error(word, no_choice(key, &word.to_token_stream(), words, kinds));
             return None;
         };
         let kind = &kinds[index];
@@ -367,20 +370,12 @@ impl Lowering<'_> {
     ) -> Option<TokenStream> {
         let written = tokens.to_string();
         let Some(index) = words.iter().position(|word| word.word == written) else {
-            self.not_a_choice(key, tokens, words, kinds);
+            self.report.error(tokens, no_choice(key, tokens, words, kinds));
             return None;
         };
         self.spec.set(key, index as u64);
         self.places.written.insert(key, tokens.clone());
         Some(path(words[index].path))
-    }
-
-    fn not_a_choice(&mut self, key: Key, at: &TokenStream, words: &'static [Word], kinds: &'static [Kind]) {
-        let written = outline_of(at);
-        let note = if is_constant(at) { "\n= note: constants are not read here" } else { "" };
-        let help = choice_help(key, &written, words, kinds);
-        let message = format!("`{}` cannot be `{}`{note}\n= help: {help}", key.path(), shortened(&written));
-        self.report.error(at, message);
     }
 
     /// A number, decimal or percentage: known if it is a literal, else left to the compiler.
@@ -447,7 +442,7 @@ impl Lowering<'_> {
     /// A layout string in quotes.
     fn list(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
         let Ok(Lit::Str(literal)) = syn::parse2(tokens.clone()) else {
-            let note = if is_constant(tokens) { "\n= note: constants are not read here" } else { "" };
+            let note = constant_note(tokens);
             let message = format!("`{}` is a layout string in quotes, such as \"Et|(tt|)*30mL\"{note}", key.path());
             self.report.error(tokens, message);
             return None;
@@ -504,9 +499,7 @@ impl Lowering<'_> {
                 self.unknown = self.unknown.with(key);
                 return Some(tokens.clone());
             }
-            Err(error) => format!(
-                "\n= note: this is no expression: {error}\n= help: put an expression that holds commas in parentheses"
-            ),
+            Err(error) => no_expression(tokens, &error),
         };
         self.report.error(at, format!("{is}{help}"));
         None
