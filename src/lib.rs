@@ -172,14 +172,14 @@ pub use moe_model_gpu as gpu;
 /// ignores either, and calls it unused.
 ///
 /// ```
-/// # #![deny(deprecated)]
+/// # #![deny(deprecated, unfulfilled_lint_expectations)]
 /// moe_model::moe_model! {
 ///     pub struct Padded;
 ///     architecture: preset(deepseek_v3),
 ///     vocab: 129_281,
 ///     #[expect(deprecated)]
 ///     layout Main: layout {
-///         mesh: mesh { dp: 32, tp: 2, ep: 64 },
+///         mesh: mesh { dp: 32, tp: 2, ep: 64, sequence_parallel: on },
 ///         batch: batch { sequence: 4096, count: 32 },
 ///         accounting: paper,
 ///     },

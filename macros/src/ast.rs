@@ -5,9 +5,10 @@ use crate::report::Report;
 use crate::source;
 use crate::written::{outline, shown};
 use moe_model_core::Key;
-use moe_model_core::misread::one_of;
+use moe_model_core::misread::{one_of, shortened};
 use moe_model_core::spec::{self, Spec};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+use std::iter;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Token, Visibility};
 
@@ -319,17 +320,17 @@ fn entry(chunk: Chunk, report: &mut Report) -> Option<Entry> {
 
 /// What was meant where a colon is missing: `hidden = 7168`, `mesh { … }`.
 fn with_colon(key: &Ident, found: &TokenTree, rest: Vec<TokenTree>) -> String {
-    let is_assigned = is_punct(found, '=');
-    let written: Vec<TokenTree> = (!is_assigned).then(|| found.clone()).into_iter().chain(rest).collect();
+    let is_assigned = |token: &TokenTree| is_punct(token, '=') || is_punct(token, '>');
+    let written: Vec<TokenTree> = iter::once(found.clone()).chain(rest).skip_while(is_assigned).collect();
     let known = Key::ALL.iter().find(|known| !known.path().contains('.') && *key == known.path());
     let examples = match (&written[..], known.and_then(|known| Spec::field(*known)).map(|field| &field.value)) {
-        ([], _) => return String::new(),
+        ([] | [TokenTree::Punct(_), ..], _) => return String::new(),
         ([TokenTree::Group(group)], Some(spec::Value::Choice { kinds, .. }))
             if group.delimiter() == Delimiter::Brace =>
         {
             kinds.iter().map(|kind| format!("{key}: {} {{ … }}", kind.word)).collect()
         }
-        _ => vec![format!("{key}: {}", outline(&written))],
+        _ => vec![format!("{key}: {}", shortened(&outline(&written)))],
     };
     format!("\n= help: write {}", one_of(examples.iter().map(String::as_str)))
 }

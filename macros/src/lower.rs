@@ -218,8 +218,8 @@ struct Lowering<'r> {
 }
 
 impl Lowering<'_> {
-    /// All keys of a group, as a Rust struct literal.
-    /// Beside one that could not be read nothing is known to be missing.
+    /// All keys of a group, as a Rust struct literal. Beside one that could not be read (`broken`) nothing is known to be
+    /// missing.
     fn group(
         &mut self,
         ty: &str,
