@@ -3,9 +3,9 @@
 
 use moe_model::inventory::{Block, Lifetime};
 use moe_model::spec::{
-    Accounting, Attention, Batch, Capacity, Checkpoint, Context, Dropless, Dtype, Experts, Factor, Gqa, Kernel, Layers,
-    Mesh, Mla, Paper, Placement, Pool, Precision, Recompute, Routing, Schedule, Spec, Split, StageList, Stages, Switch,
-    Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
+    Accounting, Attention, Batch, Bias, Capacity, Checkpoint, Context, CorrectionBias, Dropless, Dtype, Experts,
+    Factor, Gqa, Kernel, Layers, Mesh, Mla, Norm, Paper, Placement, Pool, Precision, QkNorm, Recompute, Routing,
+    Schedule, Spec, Split, StageList, Stages, Switch, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Phase, Plan, Role, judge, moe_model};
 use std::sync::LazyLock;
@@ -35,15 +35,34 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
             value: random.u64(1..5),
         })
     } else {
-        Attention::Gqa(Gqa { heads, kv_heads: pick(random, &[1, 2, heads]), head_dim: random.u64(1..5) })
+        Attention::Gqa(Gqa {
+            heads,
+            kv_heads: pick(random, &[1, 2, heads]),
+            head_dim: random.u64(1..5),
+            bias: pick(random, Bias::ALL),
+            qk_norm: pick(random, QkNorm::ALL),
+            sinks: pick(random, Switch::ALL),
+            output_gate: pick(random, Switch::ALL),
+        })
     };
     spec.architecture.experts = Experts {
         routed: pick(random, &[4, 6, 8]),
         shared: random.u64(0..3),
         active: random.u64(1..4),
         ffn: pick(random, &[4, 6]),
+        bias: pick(random, Switch::ALL),
+        shared_gate: pick(random, Switch::ALL),
+        router_bias: pick(random, Switch::ALL),
+        correction_bias: pick(random, CorrectionBias::ALL),
         ..Experts::DEFAULT
     };
+    if spec.architecture.experts.shared > 0 {
+        spec.architecture.experts.shared_ffn = pick(random, &[0, 0, 2, 10]);
+    }
+    spec.architecture.tied_embeddings = pick(random, Switch::ALL);
+    spec.architecture.head_bias = pick(random, Switch::ALL);
+    spec.architecture.norm = pick(random, Norm::ALL);
+    spec.architecture.norms_per_layer = random.u64(1..5);
     layout(random, &mut spec);
     spec
 }
@@ -205,10 +224,21 @@ fn parts_make_the_whole() {
         }
         // Padding is the plan's, not the model's.
         let architecture = plan.spec().architecture;
-        let padding = 2 * (plan.padded_vocab() - architecture.vocab) * architecture.hidden;
+        // A tied table is there twice where the ends of the model are on two ranks.
+        let ends = [plan.stage(0), plan.stage(plan.stages() - 1)];
+        let is_tied = architecture.tied_embeddings.is_on();
+        let is_apart = !(ends[0].embedding && ends[0].head);
+        let tables = if is_tied && !is_apart { 1 } else { 2 };
+        let table = plan.padded_vocab() * architecture.hidden;
+        let bias = if architecture.head_bias.is_on() { plan.padded_vocab() - architecture.vocab } else { 0 };
+        let copies = if is_tied && is_apart { table } else { 0 };
+        let unpadded = if is_tied && is_apart { 1 } else { tables };
+        let padding = unpadded * (plan.padded_vocab() - architecture.vocab) * architecture.hidden + bias + copies;
         // So are copies of experts.
-        let copies = plan.spec().layout.placement.redundant_experts * architecture.layers.moe;
-        let experts = 3 * copies * architecture.hidden * architecture.experts.ffn;
+        let copies_of_experts = plan.spec().layout.placement.redundant_experts * architecture.layers.moe;
+        let (hidden, ffn) = (architecture.hidden, architecture.experts.ffn);
+        let bias_of_one = if architecture.experts.bias.is_on() { 2 * ffn + hidden } else { 0 };
+        let experts = copies_of_experts * (3 * hidden * ffn + bias_of_one);
         let whole = architecture.parameters().total() + padding + experts;
         // DualPipe holds every stage twice, once for each direction.
         let copies = if plan.spec().layout.schedule == Schedule::DualPipe { 2 } else { 1 };
@@ -225,7 +255,8 @@ fn a_ring_deals_tokens_evenly() {
             for sequence in 1..=400 {
                 let mut spec = *Plan::HUSK.spec();
                 (spec.architecture.layers.dense, spec.architecture.layers.ffn) = (1, 840);
-                spec.architecture.attention = Attention::Gqa(Gqa { heads: 840, kv_heads: 840, head_dim: 1 });
+                spec.architecture.attention =
+                    Attention::Gqa(Gqa { heads: 840, kv_heads: 840, head_dim: 1, ..Gqa::DEFAULT });
                 let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
                 spec.layout.mesh = Mesh { tp, cp, context: Context::Ring, sequence_parallel, ..Mesh::DEFAULT };
                 spec.layout.batch.sequence = sequence;

@@ -44,7 +44,7 @@ fn moe(layers: u64, heads: u64, kv_heads: u64, routed: u64) -> Spec {
     spec.architecture.hidden = 1024;
     spec.architecture.vocab = 27_720;
     spec.architecture.layers = Layers { dense: 0, moe: layers, ffn: 0 };
-    spec.architecture.attention = Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128 });
+    spec.architecture.attention = Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128, ..Gqa::DEFAULT });
     spec.architecture.experts = Experts { routed, active: 2, ffn: 27_720, ..Experts::DEFAULT };
     spec.layout.batch = Batch { sequence: 27_720, count: 64, ..Batch::DEFAULT };
     spec
@@ -177,7 +177,7 @@ fn chunks_of_uneven_ranks() {
     let mut spec = dense(60);
     spec.layout.schedule = Schedule::Interleaved;
     spec.layout.mesh = Mesh { vpp: 4, ..mesh(1, 1, 8, 1) };
-    assert_eq!(broken(&spec), [("layers-stages", "stages.first")]);
+    assert_eq!(broken(&spec), [("layers-stages", "mesh.pp")]);
     spec.layout.stages = Stages { first: 4, last: 8, ..Stages::EVEN };
     let plan = accepted(spec);
     let layers = |stage| plan.stage(stage).layers();
@@ -336,7 +336,7 @@ fn pieces_of_a_ring() {
     spec.layout.batch.sequence = 48;
     accepted(spec);
     spec.layout.batch.sequence = 40;
-    assert_eq!(broken(&spec).iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["sequence-sp", "sequence-ring"]);
+    assert_eq!(broken(&spec).iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["sequence-ring"]);
 }
 
 /// L45: 94 layers over 32 stages, because embedding and loss count as a layer each; ep 8 leaves one replica of an expert.

@@ -325,5 +325,6 @@ fn laws_are_listed() {
     let (_, json, _) = run(&["--laws", "--json"]);
     let json = json_of(&json);
     assert_eq!(json["format"], "moe-model/laws/1");
-    assert_eq!(json["laws"].as_array().expect("a list").len(), laws.count());
+    assert_eq!(json["laws"].as_array().expect("a list").len(), laws.count() + 2);
+    assert!(text.contains("error number-range: ") && text.contains("error stage-list: "), "{text}");
 }

@@ -45,14 +45,14 @@ fn skip(why: &str) {
 /// The keys that are missing, and no others, where one is being typed or may be.
 fn keys_are_offered(editor: &mut Editor) {
     for (from, to, offered) in [
-        ("    /// One node.", "    │\n    /// One node.", "mtp"),
-        ("    /// One node.", "    mt│\n    /// One node.", "mtp"),
-        ("    vocab: 102_400,", "    vo│", "vocab mtp"),
-        ("    hidden: 2048,", "    hidden: 2048, │", "mtp"),
-        ("..Node },", "..Node },\n    m│", "mtp"),
-        ("active_groups: 1 }", "active_groups: 1, │ }", "correction_bias"),
-        ("groups: 1,", "│", "groups correction_bias"),
-        ("active_groups: 1 }", "active_groups: 1, cor│ }", "correction_bias"),
+        ("    /// One node.", "    │\n    /// One node.", TOP_LACKS),
+        ("    /// One node.", "    mt│\n    /// One node.", TOP_LACKS),
+        ("    vocab: 102_400,", "    vo│", "vocab head_bias mtp norm norms_per_layer tied_embeddings"),
+        ("    hidden: 2048,", "    hidden: 2048, │", TOP_LACKS),
+        ("..Node },", "..Node },\n    m│", TOP_LACKS),
+        ("active_groups: 1 }", "active_groups: 1, │ }", EXPERTS_LACK),
+        ("groups: 1,", "│", "groups correction_bias bias router_bias shared_ffn shared_gate"),
+        ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
         ("heads: 16,", "h│", "heads q_rank"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),
         ("        schedule: gpipe,", "        sche│", "schedule placement precision target"),
@@ -65,6 +65,8 @@ fn keys_are_offered(editor: &mut Editor) {
     }
 }
 
+const TOP_LACKS: &str = "head_bias mtp norm norms_per_layer tied_embeddings";
+const EXPERTS_LACK: &str = "bias correction_bias router_bias shared_ffn shared_gate";
 const WIDE_LACKS: &str =
     "stages schedule zero placement precision batch recompute routing accounting target device headroom";
 

@@ -2,8 +2,8 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Attention, Capacity, Context, Dtype, Factor, Gqa, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList,
-    Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage, percent,
+    Attention, Capacity, Context, Dtype, Experts, Factor, Gqa, Layers, NUMBER_MAX, Recompute, Routing, Schedule, Split,
+    StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -40,17 +40,21 @@ type Breach = (&'static str, fn(&mut Spec));
 
 /// One change of a valid Spec for each law, in the order of the table.
 const BREACHES: &[Breach] = &[
+    ("norms-per-layer", |s| s.architecture.norms_per_layer = 5),
     ("layer-count", |s| (s.architecture.layers.dense, s.architecture.layers.moe) = (0, 0)),
     ("dense-ffn-given", |s| s.architecture.layers.ffn = 0),
     ("routed-given", |s| s.architecture.experts.routed = 0),
     ("active-given", |s| s.architecture.experts.active = 0),
     ("expert-ffn-given", |s| s.architecture.experts.ffn = 0),
+    ("shared-ffn-unused", |s| (s.architecture.experts.shared, s.architecture.experts.shared_ffn) = (0, 2048)),
     ("top-k", |s| s.architecture.experts.active = 300),
     ("router-groups", |s| s.architecture.experts.groups = 7),
     ("active-groups", |s| s.architecture.experts.active_groups = 9),
     ("top-k-groups", |s| s.architecture.experts.groups = 256),
     ("kv-heads", |s| s.architecture.attention = gqa(128, 24)),
-    ("head-dim", |s| s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0 })),
+    ("head-dim", |s| {
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0, ..Gqa::DEFAULT });
+    }),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
     ("world-replicas", |s| (s.layout.mesh.dp, s.layout.mesh.world) = (0, 1000)),
@@ -71,8 +75,8 @@ const BREACHES: &[Breach] = &[
     ("list-alone", |s| s.layout.stages.list = list("Et*4|(t*4|)*14tmL").list),
     ("schedule-chunks", |s| s.layout.mesh.vpp = 2),
     ("chunks-max", |s| {
-        (s.layout.schedule, s.layout.mesh.vpp) = (Schedule::Interleaved, 65);
-        (s.architecture.layers.moe, s.layout.stages) = (16 * 65 - 3, Stages::EVEN);
+        (s.layout.schedule, s.layout.mesh.vpp) = (Schedule::Interleaved, 33);
+        (s.architecture.layers.moe, s.layout.stages) = (16 * 33 - 3, Stages::EVEN);
     }),
     ("vpp-needs-pp", |s| {
         (s.layout.schedule, s.layout.mesh.vpp, s.layout.mesh.pp) = (Schedule::Interleaved, 2, 1);
@@ -136,9 +140,12 @@ const BREACHES: &[Breach] = &[
     ("zero-ways-unused", |s| s.layout.zero.ways = 32),
     ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
     ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
-    ("block-heads", |s| (s.layout.precision.block, s.layout.mesh.tp) = (128, 128)),
+    ("block-heads", |s| {
+        (s.layout.precision.block, s.layout.mesh.tp) = (128, 128);
+        set(s, Key::AttentionValue, 64);
+    }),
     ("block-kv-heads", |s| {
-        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64 });
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64, ..Gqa::DEFAULT });
         (s.layout.precision.block, s.layout.mesh.tp) = (128, 8);
     }),
     ("block-dense-ffn", |s| (s.layout.precision.block, s.architecture.layers.ffn) = (128, 18_560)),
@@ -187,7 +194,7 @@ fn interleave(spec: &mut Spec) {
 }
 
 fn gqa(heads: u64, kv_heads: u64) -> Attention {
-    Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128 })
+    Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128, ..Gqa::DEFAULT })
 }
 
 fn paper() -> Spec {
@@ -249,10 +256,23 @@ fn reasons_are_one_line_without_full_stop() {
 const COSTLY: &[Breach] = &[
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
+    ("kv-replicated-context", |s| {
+        (s.architecture.attention, s.layout.mesh.cp, s.layout.mesh.context) = (gqa(128, 4), 4, Context::AllToAll);
+    }),
+    ("experts-unused", |s| {
+        (s.architecture.layers.dense, s.architecture.layers.moe, s.layout.mesh.ep) = (61, 0, 1);
+    }),
     ("expert-state-unsharded", |s| s.layout.mesh.ep = 64),
     ("idle-rank", |s| s.layout.stages = list("E|t*4|t*5|(t*4|)*12t*4mL")),
     ("pipeline-bubble", |s| s.layout.batch.count = 8),
     ("zero-in-pipeline", |s| s.layout.zero = s.layout.zero.at(ZeroStage::Gradients)),
+    ("zero-experts-in-pipeline", |s| s.layout.zero.expert = ZeroStage::Gradients),
+    ("zero-ways-replicas", |s| {
+        (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 64);
+        (s.architecture.layers, s.architecture.experts, s.layout.mesh.ep) =
+            (Layers { dense: 61, moe: 0, ffn: 18_432 }, Experts::DEFAULT, 1);
+    }),
+    ("zero-ways-experts", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 32)),
 ];
 
 #[test]

@@ -54,6 +54,8 @@ moe_model! {
     attention: gqa { heads: 4, kv_heads: 4, head_dim: 64 },
     experts: experts { routed: 16, shared: 1, active: 2, ffn: 128 },
 
+    // The fixture shares the state of experts over all 8 ranks of a stage, though only 2 of them are replicas.
+    #[allow(deprecated)]
     layout Main: layout {
         mesh: mesh { dp: 8, pp: 5, ep: 4 },
         zero: zero { dense: optimizer, expert: optimizer, groups: uniform, ways: 8 },

@@ -206,7 +206,7 @@ impl Pipeline {
         spec.architecture.hidden = 8;
         spec.architecture.vocab = 5;
         spec.architecture.layers = Layers { dense: list.layers(), moe: 0, ffn: 3 };
-        spec.architecture.attention = Attention::Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 2 });
+        spec.architecture.attention = Attention::Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 2, ..Gqa::DEFAULT });
         spec.layout.schedule = self.schedule;
         spec.layout.stages = Stages { list, ..Stages::EVEN };
         spec.layout.mesh = Mesh { pp: self.ranks, vpp: self.chunks, ..Mesh::DEFAULT };

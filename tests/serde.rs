@@ -165,15 +165,13 @@ fn what_is_absent_is_at_its_default() {
         vocab = 1
         layers = {}
         attention = { kind = "gqa", heads = 1, kv_heads = 1 }
-        mesh.dp = 1
+        mesh.pp = 1
         batch.sequence = 1
         accounting = "paper"
     "#;
-    let mut spec = Spec::DEFAULT;
-    spec.layout.mesh.dp = 1;
-    assert_eq!(from_toml(text), Ok(spec));
+    assert_eq!(from_toml(text), Ok(Spec::DEFAULT));
     let declared: Declared = toml::from_str(text).expect("it can be read");
-    assert!(declared.written.has(Key::MeshDp) && !declared.written.has(Key::MeshTp));
+    assert!(declared.written.has(Key::MeshPp) && !declared.written.has(Key::MeshTp));
 }
 
 /// A layout string stands in its own place or in that of its group; what is meant as one is read as one.
@@ -231,15 +229,15 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
         (
             "tp = 2",
             "microbatch = 2",
-            "`mesh` has no key `microbatch`\n= help: its keys are `dp`, `tp`, `pp`, `vpp`, `cp`, `ep`, `etp`, `context`, `cp_inner`, \
-             `world` and `sequence_parallel`",
+            "`mesh` has no key `microbatch`\n= help: its keys are `dp`, `tp`, `pp`, `vpp`, `cp`, `ep`, `etp`, `context`, `cp_inner`, `world` \
+             and `sequence_parallel`",
         ),
         ("hidden = 128", "hidden = 128\ntp = 2", "the Spec has no key `tp`\n= help: `tp` is a key of `mesh`"),
         (
             "hidden = 128",
             "hidden = 128\nvocabulary = 2",
-            "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `layers`, `attention`, `experts`, \
-             `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
+            "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `tied_embeddings`, \
+             `head_bias`, `norm`, `norms_per_layer`, `layers`, `attention`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
              `accounting`, `target`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),
@@ -268,6 +266,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
             "`zero` has no key `stage`\n= help: in place of the group write `optimizer` for ZeRO-1, `gradients` for ZeRO-2, \
              `parameters` for ZeRO-3",
         ),
+        ("sequence = 64", "", "`batch` lacks `sequence`"),
         ("kind = \"mla\"", "", "`attention` lacks `kind`\n= help: it is `mla` or `gqa`"),
     ] {
         assert_says(from, to, expected);

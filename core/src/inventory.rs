@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::Dim;
-use crate::spec::{Dtype, ZeroGroups};
+use crate::spec::{Dtype, Switch, ZeroGroups};
 use crate::stages::Chunk;
 use crate::tally::{Tally, Units};
 use crate::weights;
@@ -138,6 +138,24 @@ pub enum Module {
 }
 
 impl Module {
+    /// The name in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Embedding => "embedding",
+            Self::Attention => "attention",
+            Self::Norm => "norm",
+            Self::DenseFfn => "dense_ffn",
+            Self::Router => "router",
+            Self::RoutedExperts => "routed_experts",
+            Self::SharedExperts => "shared_experts",
+            Self::Head => "head",
+            Self::Mtp => "mtp",
+            Self::DenseState => "dense_state",
+            Self::ExpertState => "expert_state",
+        }
+    }
+
     /// Whether the module is part of what replaces the dense network in a layer with experts.
     #[must_use]
     pub const fn is_moe(self) -> bool {
@@ -334,8 +352,10 @@ pub(crate) struct Counts {
     pub(crate) dense: Count,
     /// Routers with experts.
     pub(crate) moe: Count,
-    /// Final norms with heads.
+    /// Final norms with the loss.
     pub(crate) last: Count,
+    /// Tables of heads; not of one that is the embedding of the same rank.
+    pub(crate) head: Count,
 }
 
 /// How many of a part a rank holds.
@@ -356,8 +376,14 @@ impl Count {
 }
 
 impl Counts {
-    pub(crate) const NONE: Self =
-        Self { first: Count::NONE, attention: Count::NONE, dense: Count::NONE, moe: Count::NONE, last: Count::NONE };
+    pub(crate) const NONE: Self = Self {
+        first: Count::NONE,
+        attention: Count::NONE,
+        dense: Count::NONE,
+        moe: Count::NONE,
+        last: Count::NONE,
+        head: Count::NONE,
+    };
 
     /// Those of a chunk, so many micro-batches of which are in flight. All layers and micro-batches of a model are fewer
     /// than 2^32 each, so that no product or sum outgrows 64 bits.
@@ -369,7 +395,13 @@ impl Counts {
             dense: Count { there: chunk.dense, in_flight: chunk.dense * micro_batches },
             moe: Count { there: chunk.moe, in_flight: chunk.moe * micro_batches },
             last: Count { there: last, in_flight: last * micro_batches },
+            head: Count { there: last, in_flight: 0 },
         }
+    }
+
+    /// Of a rank, with tied embeddings or not: a rank with both ends holds one table.
+    pub(crate) const fn tied(self, tied: Switch) -> Self {
+        if tied.is_on() && self.first.there > 0 { Self { head: Count::NONE, ..self } } else { self }
     }
 
     /// With those of another chunk of the rank.
@@ -380,6 +412,7 @@ impl Counts {
             dense: self.dense.plus(other.dense),
             moe: self.moe.plus(other.moe),
             last: self.last.plus(other.last),
+            head: self.head.plus(other.head),
         }
     }
 }
@@ -429,7 +462,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    const CAPACITY: usize = 96;
+    pub(crate) const CAPACITY: usize = 96;
 
     /// The list of a rank of one stage of a plan.
     #[must_use]

@@ -28,6 +28,10 @@ macro_rules! keys {
 keys! {
     Hidden = "hidden",
     Vocab = "vocab",
+    TiedEmbeddings = "tied_embeddings",
+    HeadBias = "head_bias",
+    Norm = "norm",
+    NormsPerLayer = "norms_per_layer",
     Layers = "layers",
     LayersDense = "layers.dense",
     LayersMoe = "layers.moe",
@@ -36,6 +40,10 @@ keys! {
     AttentionHeads = "attention.heads",
     AttentionKvHeads = "attention.kv_heads",
     AttentionHeadDim = "attention.head_dim",
+    AttentionBias = "attention.bias",
+    AttentionQkNorm = "attention.qk_norm",
+    AttentionSinks = "attention.sinks",
+    AttentionOutputGate = "attention.output_gate",
     AttentionQRank = "attention.q_rank",
     AttentionKvRank = "attention.kv_rank",
     AttentionNope = "attention.nope",
@@ -46,6 +54,10 @@ keys! {
     ExpertsShared = "experts.shared",
     ExpertsActive = "experts.active",
     ExpertsFfn = "experts.ffn",
+    ExpertsBias = "experts.bias",
+    ExpertsSharedFfn = "experts.shared_ffn",
+    ExpertsSharedGate = "experts.shared_gate",
+    ExpertsRouterBias = "experts.router_bias",
     ExpertsGroups = "experts.groups",
     ExpertsActiveGroups = "experts.active_groups",
     ExpertsCorrectionBias = "experts.correction_bias",
@@ -172,6 +184,12 @@ impl KeySet {
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Whether no key is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// Whether the key is in the set.

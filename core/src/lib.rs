@@ -6,16 +6,19 @@
 //! the user's crate, and the run time.
 #![no_std]
 
-// To read a file, which may hold anything, and for tests.
-#[cfg(any(test, feature = "serde", feature = "config"))]
+// To read a file, which may hold anything, for lists as long as they are and for text, and for tests.
+#[cfg(any(test, feature = "serde", feature = "alloc"))]
 extern crate alloc;
 
 mod accounting;
 mod aliases;
 pub mod budget;
 mod bytes;
+pub mod checkpoint;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "alloc")]
+mod declaration;
 pub mod device;
 mod digits;
 pub mod groups;

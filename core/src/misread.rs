@@ -133,6 +133,24 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> Text {
     joined(names, " and ")
 }
 
+/// Many names, behind `= help: ` and a word or two; in as many lines as they take, one under the other.
+#[must_use]
+pub fn listed_in_lines<'a>(names: impl IntoIterator<Item = &'a str>) -> Text {
+    const WIDTH: usize = 76;
+    let (mut text, mut column, mut names) = (Text::new(), 0, names.into_iter().peekable());
+    while let Some(name) = names.next() {
+        if !text.is_empty() {
+            let is_full = column + name.len() > WIDTH;
+            text = text.str(if names.peek().is_some() { "," } else { " and" });
+            text = text.str(if is_full { "\n        " } else { " " });
+            column = if is_full { 0 } else { column };
+        }
+        text = text.str("`").str(name).str("`");
+        column += name.len() + 4;
+    }
+    text
+}
+
 /// `` `a`, `b` or `c` ``.
 #[must_use]
 pub fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> Text {
@@ -156,7 +174,7 @@ fn joined<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> Text {
 
 #[cfg(test)]
 mod tests {
-    use super::{holder, key_help, key_meant, listed, one_of, shortened, word_of_group};
+    use super::{holder, key_help, key_meant, listed, listed_in_lines, one_of, shortened, word_of_group};
     use crate::key::Key;
     use crate::spec::{Spec, Value};
     use alloc::string::ToString;
@@ -167,6 +185,10 @@ mod tests {
         assert_eq!(listed(["a"]).as_str(), "`a`");
         assert_eq!(listed(["a", "b"]).as_str(), "`a` and `b`");
         assert_eq!(one_of(["a", "b", "c"]).as_str(), "`a`, `b` or `c`");
+        assert_eq!(listed_in_lines(["a", "b", "c"]).as_str(), "`a`, `b` and `c`");
+        let many = listed_in_lines(["a_long_name"; 8]);
+        assert_eq!(many.as_str().matches(",\n        `a_long_name`").count(), 1, "{many}");
+        assert!(many.as_str().ends_with("` and `a_long_name`"), "{many}");
     }
 
     #[test]

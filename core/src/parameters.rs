@@ -1,6 +1,6 @@
 //! How many parameters a model has: over all ranks, each counted once; or on one rank of a stage.
 
-use crate::inventory::{Counts, Sink};
+use crate::inventory::{Counts, Entry, Inventory, Module, Sink};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};
 use crate::spec::{Architecture, Layout, Spec};
@@ -31,7 +31,7 @@ impl Parameters {
 
 impl Architecture {
     /// The whole model on one rank.
-    const fn alone(&self) -> Plan {
+    pub(crate) const fn alone(&self) -> Plan {
         let spec = Spec { architecture: *self, layout: Layout::DEFAULT };
         assert!(spec.is_in_range(), "a number of the architecture lies outside what its key may hold");
         Plan::alone(spec)
@@ -48,10 +48,35 @@ impl Architecture {
 
     /// The sums of the whole model.
     const fn tally(&self) -> Tally {
-        let plan = self.alone();
         let mut list = Sink::new(&mut []);
-        weights::list(&mut list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1));
+        self.list(&mut list);
         list.tally
+    }
+
+    /// Lists the weights of the whole model.
+    const fn list(&self, list: &mut Sink<'_>) {
+        let plan = self.alone();
+        weights::list(list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1).tied(self.tied_embeddings));
+    }
+
+    /// Parameters of one module over all layers; of multi-token-prediction modules they are
+    /// [`mtp_parameters`](Self::mtp_parameters).
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn module_parameters(&self, module: Module) -> u64 {
+        let mut entries = [Entry::NONE; Inventory::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        self.list(&mut list);
+        let (mut sum, mut i) = (0, 0);
+        while i < entries.len() {
+            if entries[i].module as u8 == module as u8 {
+                sum = add(sum, mul(entries[i].global_elements(), entries[i].count));
+            }
+            i += 1;
+        }
+        sum
     }
 
     /// Parameters that one token meets: all of them but the routed experts that it does not visit. Embedding and head
@@ -83,9 +108,63 @@ impl Architecture {
         cut(tally.moe + tally.non_moe)
     }
 
-    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer.
+    /// [`active_parameters`](Self::active_parameters) without the embedding table, of which a token meets one row. A table
+    /// that is the head too is counted.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_without_input_embedding(&self) -> u64 {
+        if self.tied_embeddings.is_on() {
+            return self.active_parameters();
+        }
+        self.active_parameters() - self.module_parameters(Module::Embedding)
+    }
+
+    /// [`active_parameters`](Self::active_parameters) without the embedding table and the head.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn active_without_embedding_and_head(&self) -> u64 {
+        let ends = add(self.module_parameters(Module::Embedding), self.module_parameters(Module::Head));
+        self.active_parameters() - ends
+    }
+
+    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer; without those of
+    /// multi-token-prediction modules.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn buffer_elements(&self) -> u64 {
-        if self.experts.correction_bias.is_on() { mul(self.layers.moe, self.experts.routed) } else { 0 }
+        self.buffers_of(self.layers.moe)
+    }
+
+    /// Elements of persistent buffers in the multi-token-prediction modules.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn mtp_buffer_elements(&self) -> u64 {
+        self.buffers_of(if self.layers.moe > 0 { self.mtp } else { 0 })
+    }
+
+    const fn buffers_of(&self, layers_with_experts: u64) -> u64 {
+        let plan = self.alone();
+        let mut list = Sink::new(&mut []);
+        weights::list_buffers(&mut list, &plan, Module::Router, layers_with_experts);
+        cut(list.tally.moe)
+    }
+
+    /// Elements that a checkpoint holds of the model: its parameters and persistent buffers. What it holds of
+    /// multi-token-prediction modules comes on top: [`mtp_parameters`](Self::mtp_parameters),
+    /// [`mtp_buffer_elements`](Self::mtp_buffer_elements), and in some a copy of embedding and head.
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn checkpoint_elements(&self) -> u64 {
+        add(self.parameters().total(), self.buffer_elements())
     }
 }

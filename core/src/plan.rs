@@ -232,7 +232,8 @@ impl Plan {
             if self.stage(stage).layers() == 0 {
                 return Some(stage);
             }
-            stage = if self.is_listed() || stage > 0 { stage + 1 } else { self.stages() - 1 };
+            // Without a list the first, then the last.
+            stage = if self.is_listed() || stage > 0 || self.stages() == 1 { stage + 1 } else { self.stages() - 1 };
         }
         None
     }
@@ -260,21 +261,7 @@ impl Plan {
     #[must_use]
     pub const fn in_flight(&self, stage: u64) -> u64 {
         assert!(stage < self.stages(), "the pipeline has fewer stages");
-        let run = self.run();
-        if self.chunks() == 1 {
-            return run.held(stage, 0, 0);
-        }
-        let (mut most, mut moment) = (0, 0);
-        while moment < run.moments() {
-            let (mut held, mut chunk) = (0, 0);
-            while chunk < self.chunks() {
-                held += run.held(stage, chunk, moment);
-                chunk += 1;
-            }
-            most = if held > most { held } else { most };
-            moment += 1;
-        }
-        most
+        self.run().in_flight(stage)
     }
 
     /// Tokens of one micro-batch that meet the experts of one expert-parallel group.

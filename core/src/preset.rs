@@ -4,7 +4,8 @@
 //! that of the published model to the last one (`tests/presets.rs`).
 #![allow(clippy::needless_update)] // a key that is added later is at its default in what was published before
 
-use crate::spec::{Architecture, Attention, Experts, Gqa, Layers, Mla, Switch};
+use crate::checkpoint::Naming;
+use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm, Switch};
 
 /// A named architecture.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Preset {
     pub about: &'static str,
     /// Where its numbers stand: the model's `config.json` by its id on the Hugging Face hub, a paper, and their date.
     pub source: &'static str,
+    /// How its checkpoint names and packs its tensors.
+    pub naming: &'static Naming,
     /// The architecture.
     pub architecture: Architecture,
 }
@@ -28,8 +31,18 @@ impl Preset {
     }
 }
 
+/// The naming of a preset, behind its source; most are named like Llama's.
+macro_rules! naming {
+    () => {
+        &Naming::LLAMA
+    };
+    ($naming:ident) => {
+        &Naming::$naming
+    };
+}
+
 macro_rules! presets {
-    ($($constant:ident = $name:ident, $about:literal, $source:literal: $architecture:expr;)*) => {
+    ($($constant:ident = $name:ident, $about:literal, $source:literal $(, $naming:ident)?: $architecture:expr;)*) => {
         $(
             #[doc = concat!($about, "\n\nIn a declaration: `architecture: preset(", stringify!($name), ")`.")]
             #[doc = concat!("\n\nSource: ", $source, ".")]
@@ -41,6 +54,7 @@ macro_rules! presets {
             name: stringify!($name),
             about: $about,
             source: $source,
+            naming: naming!($($naming)?),
             architecture: $constant,
         },)*];
     };
@@ -106,7 +120,7 @@ presets! {
                 ffn: 2048,
                 groups: 8,
                 active_groups: 4,
-                correction_bias: Switch::On,
+                correction_bias: CorrectionBias::On,
                 ..Experts::DEFAULT
             },
             mtp: 1,
@@ -131,15 +145,198 @@ presets! {
                 shared: 1,
                 active: 8,
                 ffn: 2048,
-                correction_bias: Switch::On,
+                correction_bias: CorrectionBias::On,
                 ..Experts::DEFAULT
             },
             ..Architecture::DEFAULT
         };
 
+    DOTS_LLM1 = dots_llm1,
+        "dots.llm1: 142.8B parameters, 14.0B active",
+        "rednote-hilab/dots.llm1.inst, arXiv:2506.05767, 2025-06-06":
+        Architecture {
+            hidden: 4096,
+            vocab: 152_064,
+            layers: Layers { dense: 1, moe: 61, ffn: 10_944, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(32, 32, 128) }),
+            experts: Experts {
+                routed: 128,
+                shared: 2,
+                active: 6,
+                ffn: 1408,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    ERNIE_4_5_300B_A47B = ernie_4_5_300b_a47b,
+        "ERNIE 4.5 300B-A47B, embeddings tied: 298.6B parameters, 47.1B active",
+        "baidu/ERNIE-4.5-300B-A47B-PT, 2025-06-30", ERNIE4_5_MOE:
+        Architecture {
+            hidden: 8192,
+            vocab: 103_424,
+            tied_embeddings: Switch::On,
+            layers: Layers { dense: 3, moe: 51, ffn: 28_672, ..Layers::DEFAULT },
+            attention: gqa(64, 8, 128),
+            experts: Experts {
+                routed: 64,
+                active: 8,
+                ffn: 3584,
+                correction_bias: CorrectionBias::Parameter,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    GLM_4_5 = glm_4_5,
+        "GLM-4.5: 352.8B parameters, 33.6B active, and one multi-token-prediction module",
+        "zai-org/GLM-4.5, arXiv:2508.06471, 2025-07-28":
+        Architecture {
+            hidden: 5120,
+            vocab: 151_552,
+            layers: Layers { dense: 3, moe: 89, ffn: 12_288, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { bias: Bias::Qkv, qk_norm: QkNorm::Head, ..heads(96, 8, 128) }),
+            experts: Experts {
+                routed: 160,
+                shared: 1,
+                active: 8,
+                ffn: 1536,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            mtp: 1,
+            ..Architecture::DEFAULT
+        };
+
+    GLM_4_7_FLASH = glm_4_7_flash,
+        "GLM-4.7-Flash: 29.9B parameters, 3.9B active",
+        "zai-org/GLM-4.7-Flash, 2026-01-19":
+        Architecture {
+            hidden: 2048,
+            vocab: 154_880,
+            layers: Layers { dense: 1, moe: 46, ffn: 10_240, ..Layers::DEFAULT },
+            attention: Attention::Mla(Mla {
+                heads: 20,
+                q_rank: 768,
+                kv_rank: 512,
+                nope: 192,
+                rope: 64,
+                value: 256,
+                ..Mla::DEFAULT
+            }),
+            experts: Experts {
+                routed: 64,
+                shared: 1,
+                active: 4,
+                ffn: 1536,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    HUNYUAN_A13B = hunyuan_a13b,
+        "Hunyuan-A13B: 80.4B parameters, 12.7B active",
+        "tencent/Hunyuan-A13B-Instruct, 2025-06-27", HUNYUAN_V1_MOE:
+        Architecture {
+            hidden: 4096,
+            vocab: 128_167,
+            tied_embeddings: Switch::On,
+            layers: Layers { moe: 32, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(32, 8, 128) }),
+            experts: Experts { routed: 64, shared: 1, active: 8, ffn: 3072, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    MINIMAX_M2_5 = minimax_m2_5,
+        "MiniMax-M2.5: 228.7B parameters, 11.0B active",
+        "MiniMaxAI/MiniMax-M2.5, 2026-02-12", MIXTRAL:
+        Architecture {
+            hidden: 3072,
+            vocab: 200_064,
+            layers: Layers { moe: 62, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Full, ..heads(48, 8, 128) }),
+            experts: Experts {
+                routed: 256,
+                active: 8,
+                ffn: 1536,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    QWEN1_5_MOE_A2_7B = qwen1_5_moe_a2_7b,
+        "Qwen1.5-MoE-A2.7B: 14.3B parameters, 2.7B active",
+        "Qwen/Qwen1.5-MoE-A2.7B, 2024-03-28", QWEN2_MOE:
+        Architecture {
+            hidden: 2048,
+            vocab: 151_936,
+            layers: Layers { moe: 24, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { bias: Bias::Qkv, ..heads(16, 16, 128) }),
+            experts: Experts {
+                routed: 60,
+                shared: 1,
+                active: 4,
+                ffn: 1408,
+                shared_ffn: 5632,
+                shared_gate: Switch::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    QWEN3_0_6B = qwen3_0_6b,
+        "Qwen3 0.6B: 0.6B parameters, dense",
+        "Qwen/Qwen3-0.6B, arXiv:2505.09388, 2025-04-29":
+        Architecture {
+            hidden: 1024,
+            vocab: 151_936,
+            tied_embeddings: Switch::On,
+            layers: Layers { dense: 28, ffn: 3072, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(16, 8, 128) }),
+            ..Architecture::DEFAULT
+        };
+
+    QWEN3_8B = qwen3_8b,
+        "Qwen3 8B: 8.2B parameters, dense",
+        "Qwen/Qwen3-8B, arXiv:2505.09388, 2025-04-29":
+        Architecture {
+            hidden: 4096,
+            vocab: 151_936,
+            layers: Layers { dense: 36, ffn: 12_288, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(32, 8, 128) }),
+            ..Architecture::DEFAULT
+        };
+
+    QWEN3_30B_A3B = qwen3_30b_a3b,
+        "Qwen3 30B-A3B: 30.5B parameters, 3.4B active",
+        "Qwen/Qwen3-30B-A3B, arXiv:2505.09388, 2025-04-29":
+        Architecture {
+            hidden: 2048,
+            vocab: 151_936,
+            layers: Layers { moe: 48, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(32, 4, 128) }),
+            experts: Experts { routed: 128, active: 8, ffn: 768, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    QWEN3_235B_A22B = qwen3_235b_a22b,
+        "Qwen3 235B-A22B: 235.1B parameters, 22.2B active",
+        "Qwen/Qwen3-235B-A22B, arXiv:2505.09388, 2025-04-29":
+        Architecture {
+            hidden: 4096,
+            vocab: 151_936,
+            layers: Layers { moe: 94, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(64, 4, 128) }),
+            experts: Experts { routed: 128, active: 8, ffn: 1536, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
     MIXTRAL_8X7B = mixtral_8x7b,
         "Mixtral 8x7B: 46.7B parameters, 12.9B active",
-        "mistralai/Mixtral-8x7B-v0.1, arXiv:2401.04088, 2024-01-08":
+        "mistralai/Mixtral-8x7B-v0.1, arXiv:2401.04088, 2024-01-08", MIXTRAL:
         Architecture {
             hidden: 4096,
             vocab: 32_000,
@@ -151,13 +348,99 @@ presets! {
 
     MIXTRAL_8X22B = mixtral_8x22b,
         "Mixtral 8x22B (v0.1, vocabulary of 32,000): 140.6B parameters, 39.2B active",
-        "mistralai/Mixtral-8x22B-v0.1, 2024-04-17":
+        "mistralai/Mixtral-8x22B-v0.1, 2024-04-17", MIXTRAL:
         Architecture {
             hidden: 6144,
             vocab: 32_000,
             layers: Layers { moe: 56, ..Layers::DEFAULT },
             attention: gqa(48, 8, 128),
             experts: Experts { routed: 8, active: 2, ffn: 16_384, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    GROK_1 = grok_1,
+        "Grok-1: 315.7B parameters, 83.8B active",
+        "xai-org/grok-1, 2024-03-17", GROK_1:
+        Architecture {
+            hidden: 6144,
+            vocab: 131_072,
+            tied_embeddings: Switch::On,
+            norms_per_layer: 4,
+            layers: Layers { moe: 64, ..Layers::DEFAULT },
+            attention: gqa(48, 8, 128),
+            // Two thirds of eight times the hidden width.
+            experts: Experts { routed: 8, active: 2, ffn: 32_768, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    DBRX = dbrx,
+        "DBRX: 131.6B parameters, 36.5B active",
+        "databricks/dbrx-base, 2024-03-27", DBRX:
+        Architecture {
+            hidden: 6144,
+            vocab: 100_352,
+            norm: Norm::Layer,
+            layers: Layers { moe: 40, ..Layers::DEFAULT },
+            attention: gqa(48, 8, 128),
+            experts: Experts { routed: 16, active: 4, ffn: 10_752, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    PHI_3_5_MOE = phi_3_5_moe,
+        "Phi-3.5-MoE: 41.9B parameters, 6.6B active",
+        "microsoft/Phi-3.5-MoE-instruct, 2024-08-20", MIXTRAL:
+        Architecture {
+            hidden: 4096,
+            vocab: 32_064,
+            head_bias: Switch::On,
+            norm: Norm::LayerBias,
+            layers: Layers { moe: 32, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { bias: Bias::All, ..heads(32, 8, 128) }),
+            experts: Experts { routed: 16, active: 2, ffn: 6400, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    OLMOE_1B_7B = olmoe_1b_7b,
+        "OLMoE 1B-7B: 6.9B parameters, 1.3B active",
+        "allenai/OLMoE-1B-7B-0924, arXiv:2409.02060, 2024-09-03":
+        Architecture {
+            hidden: 2048,
+            vocab: 50_304,
+            layers: Layers { moe: 16, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Full, ..heads(16, 16, 128) }),
+            experts: Experts { routed: 64, active: 8, ffn: 1024, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    GRANITE_3_1_1B_A400M = granite_3_1_1b_a400m,
+        "Granite 3.1 1B-A400M: 1.3B parameters, 0.4B active",
+        "ibm-granite/granite-3.1-1b-a400m-instruct, 2024-12-18", GRANITEMOE:
+        Architecture {
+            hidden: 1024,
+            vocab: 49_155,
+            tied_embeddings: Switch::On,
+            layers: Layers { moe: 24, ..Layers::DEFAULT },
+            attention: gqa(16, 8, 64),
+            experts: Experts { routed: 32, active: 8, ffn: 512, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    GPT_OSS_120B = gpt_oss_120b,
+        "gpt-oss-120b: 116.8B parameters, 5.7B active",
+        "openai/gpt-oss-120b, arXiv:2508.10925, 2025-08-05", GPT_OSS:
+        Architecture {
+            hidden: 2880,
+            vocab: 201_088,
+            layers: Layers { moe: 36, ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { bias: Bias::All, sinks: Switch::On, ..heads(64, 8, 64) }),
+            experts: Experts {
+                routed: 128,
+                active: 4,
+                ffn: 2880,
+                bias: Switch::On,
+                router_bias: Switch::On,
+                ..Experts::DEFAULT
+            },
             ..Architecture::DEFAULT
         };
 
@@ -193,6 +476,18 @@ presets! {
             attention: gqa(64, 8, 128),
             ..Architecture::DEFAULT
         };
+
+    LLAMA_4_SCOUT = llama_4_scout,
+        "Llama 4 Scout, the text decoder: 107.8B parameters, 17.2B active",
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct, 2025-04-05", LLAMA4:
+        Architecture {
+            hidden: 5120,
+            vocab: 202_048,
+            layers: Layers { moe: 48, ..Layers::DEFAULT },
+            attention: gqa(40, 8, 128),
+            experts: Experts { routed: 16, shared: 1, active: 1, ffn: 8192, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
 }
 
 /// Latent attention with the widths of DeepSeek-V2, which its successors kept.
@@ -201,5 +496,9 @@ const fn mla(heads: u64, q_rank: u64) -> Attention {
 }
 
 const fn gqa(heads: u64, kv_heads: u64, head_dim: u64) -> Attention {
-    Attention::Gqa(Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT })
+    Attention::Gqa(self::heads(heads, kv_heads, head_dim))
+}
+
+const fn heads(heads: u64, kv_heads: u64, head_dim: u64) -> Gqa {
+    Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT }
 }

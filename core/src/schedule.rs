@@ -22,6 +22,8 @@ const fn least(a: u64, b: u64) -> u64 {
     if a < b { a } else { b }
 }
 
+// A chunk's place is one of few.
+#[allow(clippy::cast_possible_truncation)]
 impl Run {
     /// How many moments there are to look at.
     pub(crate) const fn moments(&self) -> u64 {
@@ -29,6 +31,50 @@ impl Run {
             Schedule::Interleaved => Interleaved::of(self, 0).moments(),
             Schedule::ZbV => 3,
             _ => 1,
+        }
+    }
+
+    /// The most that a rank holds, each chunk's micro-batches weighing something.
+    pub(crate) const fn worst(&self, rank: u64, weights: &[u128]) -> u64 {
+        let interleaved = match self.schedule {
+            Schedule::Interleaved => Some(Interleaved::of(self, rank)),
+            _ => None,
+        };
+        let (moments, mut moment) = (self.moments(), 0);
+        let (mut worst, mut most) = (0, None);
+        while moment < moments {
+            let forwards = match &interleaved {
+                Some(interleaved) => interleaved.forwards_at(moment),
+                None => 0,
+            };
+            let (mut sum, mut chunk) = (0_u128, 0);
+            while chunk < self.shape.chunks {
+                let held = match &interleaved {
+                    Some(interleaved) => interleaved.held_at(chunk, forwards),
+                    None => self.held(rank, chunk, moment),
+                };
+                // Weights are at most 2^64, and all micro-batches in flight fewer than 2^38: see `CHUNKS_MAX`.
+                sum += weights[chunk as usize] * held as u128;
+                chunk += 1;
+            }
+            if !matches!(most, Some(most) if most >= sum) {
+                (worst, most) = (moment, Some(sum));
+            }
+            moment += 1;
+        }
+        worst
+    }
+
+    /// Micro-batches that a rank holds at once, at most, each chunk's counted by itself.
+    pub(crate) const fn in_flight(&self, rank: u64) -> u64 {
+        match self.schedule {
+            // Each forward of the steady state is followed by a backward of some chunk.
+            Schedule::Interleaved => Interleaved::of(self, rank).warm_up + 1,
+            _ if self.shape.chunks == 1 => self.held(rank, 0, 0),
+            _ => {
+                let moment = self.worst(rank, &[1, 1]);
+                self.held(rank, 0, moment) + self.held(rank, 1, moment)
+            }
         }
     }
 
@@ -118,40 +164,48 @@ impl Interleaved {
         before + least(inside.saturating_sub(chunk * size), size)
     }
 
-    /// Turns about the steady state's begin and end, in which forwards or backwards change chunks. In between all repeats.
-    const fn window(&self) -> u64 {
-        3 * self.chunks
+    /// Turns in which all changes of one period lie: forwards or backwards of a chunk begin.
+    const fn period(&self) -> u64 {
+        self.chunks + 1
     }
 
-    const fn moments(&self) -> u64 {
-        2 + 4 * self.window()
+    /// Turns at the end that are looked at as well, where the last group is shorter than the others.
+    const fn tail(&self) -> u64 {
+        if self.count.is_multiple_of(self.group) { 0 } else { 3 * self.chunks }
     }
 
-    /// Forwards that are behind in a moment, the backward that follows the last one not yet run.
+    pub(crate) const fn moments(&self) -> u64 {
+        2 + 2 * (self.period() + self.tail())
+    }
+
+    /// Forwards that are behind in a moment, the backward that follows the last one not yet run. What is held changes its
+    /// course only where a forward or a backward changes chunks.
     const fn forwards_at(&self, moment: u64) -> u64 {
         let (first, all) = (self.warm_up + 1, self.count * self.chunks);
-        let window = self.window();
-        let forwards = match moment {
-            0 => first,
-            1 => all,
-            _ => {
-                let (kind, turn) = ((moment - 2) / window, (moment - 2) % window);
-                let last = self.turn(all - first);
-                match kind {
-                    // A forward changes chunks.
-                    0 => self.start(self.turn(first) + turn),
-                    1 => self.start(self.turns().saturating_sub(turn)),
-                    // A backward does.
-                    2 => self.start(turn) + first,
-                    _ => self.start((last + self.chunks).saturating_sub(turn)) + first,
-                }
-            }
+        let (period, tail) = (self.period(), self.tail());
+        let forwards = if moment == 0 {
+            first
+        } else if moment == 1 {
+            all
+        } else if moment < 2 + period {
+            self.start(self.turn(first) + moment - 2)
+        } else if moment < 2 + 2 * period {
+            self.start(moment - 2 - period) + first
+        } else if moment < 2 + 2 * period + tail {
+            self.start(self.turns().saturating_sub(moment - 2 - 2 * period))
+        } else {
+            let last = self.turn(all - first) + self.chunks;
+            self.start(last.saturating_sub(moment - 2 - 2 * period - tail)) + first
         };
         if forwards < first { first } else { least(forwards, all) }
     }
 
-    const fn held(&self, chunk: u64, moment: u64) -> u64 {
-        let forwards = self.forwards_at(moment);
+    pub(crate) const fn held(&self, chunk: u64, moment: u64) -> u64 {
+        self.held_at(chunk, self.forwards_at(moment))
+    }
+
+    /// Micro-batches of a chunk that are held when so many forwards are behind.
+    pub(crate) const fn held_at(&self, chunk: u64, forwards: u64) -> u64 {
         let backwards = forwards - (self.warm_up + 1);
         self.forwards(chunk, forwards) - self.forwards(self.chunks - 1 - chunk, backwards)
     }

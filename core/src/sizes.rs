@@ -144,6 +144,7 @@ pub struct Sizes {
     pub heads_whole: Dim,
     pub kv_heads: Dim,
     pub head_dim: Dim,
+    pub head_dim_twice: Dim,
     pub q_rank: Dim,
     pub kv_rank: Dim,
     pub nope: Dim,
@@ -179,6 +180,7 @@ impl Sizes {
             heads_whole: unused,
             kv_heads: unused,
             head_dim: unused,
+            head_dim_twice: unused,
             q_rank: unused,
             kv_rank: unused,
             nope: unused,
@@ -192,7 +194,7 @@ impl Sizes {
             active: Dim::whole(Symbol::Active, a.experts.active),
             expert_ffn: Dim::whole(Symbol::ExpertFfn, a.experts.ffn).split(Over::Etp, etp),
             shared_ffn: over_tp(
-                Dim::whole(Symbol::SharedFfn, mul(a.experts.shared, a.experts.ffn)),
+                Dim::whole(Symbol::SharedFfn, a.experts.shared_width()),
                 l.placement.shared_experts,
                 tp,
             ),
@@ -214,6 +216,7 @@ impl Sizes {
             Attention::Gqa(gqa) => {
                 sizes.heads_whole = Dim::whole(Symbol::Heads, gqa.heads);
                 sizes.head_dim = Dim::whole(Symbol::HeadDim, gqa.head_width(a.hidden));
+                sizes.head_dim_twice = Dim::whole(Symbol::HeadDimTwice, mul(gqa.head_width(a.hidden), 2));
                 // With fewer key/value heads than ranks each rank holds one, replicated over tp / n_kv ranks.
                 let ranks = if gqa.kv_heads < tp { gqa.kv_heads } else { tp };
                 sizes.kv_heads = Dim::whole(Symbol::KvHeads, gqa.kv_heads).split(Over::Tp, ranks);

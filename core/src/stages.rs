@@ -111,8 +111,9 @@ impl Schedule {
     }
 }
 
-/// The most chunks that a rank may hold: looking for its worst moment takes as many squared.
-pub(crate) const CHUNKS_MAX: u64 = 64;
+/// The most chunks that a rank may hold: const evaluation looks for its worst moment among several times as many, chunk by
+/// chunk.
+pub(crate) const CHUNKS_MAX: u64 = 32;
 
 /// The shape of a pipeline: how many ranks, how many chunks on each, and which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -200,10 +201,18 @@ pub(crate) enum Misfit {
     Layers,
     /// The stages between cannot share the rest alike, or would be empty.
     Rest(Division),
-    /// The layers of some rank, so many, do not fall to its chunks alike.
-    Chunks(u64),
+    /// The layers of some rank, so many, do not fall to its chunks alike: of the first, the last, or the others.
+    Chunks(u64, Part),
     /// Ends count as layers, and so many layers and ends do not fall to stages alike.
     Weighed(u64),
+}
+
+/// Which ranks of a pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    First,
+    Last,
+    Others,
 }
 
 /// Divides the layers over the stages of a pipeline, without a list.
@@ -262,11 +271,11 @@ impl Division {
 
     /// The same ranks with several chunks each: as many sweeps over all ranks, each of them alike.
     const fn over(self, chunks: u64) -> Result<Self, Misfit> {
-        let shares = [self.first, self.last, self.share()];
+        let shares = [(self.first, Part::First), (self.last, Part::Last), (self.share(), Part::Others)];
         let mut i = 0;
         while i < shares.len() {
-            if chunks == 0 || !shares[i].is_multiple_of(chunks) {
-                return Err(Misfit::Chunks(shares[i]));
+            if chunks == 0 || !shares[i].0.is_multiple_of(chunks) {
+                return Err(Misfit::Chunks(shares[i].0, shares[i].1));
             }
             i += 1;
         }
@@ -346,7 +355,7 @@ pub(crate) const fn proposal(layers: u64, pp: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Division, Misfit, Order, Shape, divide, proposal};
+    use super::{Division, Misfit, Order, Part, Shape, divide, proposal};
     use crate::spec::{Stages, Weighed};
     use alloc::vec::Vec;
 
@@ -421,7 +430,7 @@ mod tests {
         assert!(legal > 30, "the sweep must meet legal divisions, met {legal}");
         let four = shape(8, 4, Order::Loop);
         assert!(divide(60, four, apart(4, 8)).is_ok(), "4 + 6 x 8 + 8, each a multiple of 4");
-        assert_eq!(divide(40, shape(8, 2, Order::Loop), apart(0, 0)), Err(Misfit::Chunks(5)));
+        assert_eq!(divide(40, shape(8, 2, Order::Loop), apart(0, 0)), Err(Misfit::Chunks(5, Part::Others)));
     }
 
     /// Ends that count as layers leave their stages a layer less; every layer still falls to one stage.

@@ -5,7 +5,7 @@ use crate::accounting;
 use crate::inventory::{Count, Counts, Entry, Lifetime, Phase, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
-use crate::stages::Chunk;
+use crate::stages::{CHUNKS_MAX, Chunk};
 use crate::weights;
 
 pub(crate) const ROLES: usize = Role::ALL.len();
@@ -144,6 +144,7 @@ pub(crate) struct Units {
     dense: Tally,
     moe: Tally,
     last: Tally,
+    head: Tally,
 }
 
 impl Units {
@@ -156,33 +157,36 @@ impl Units {
             dense: unit(plan, sizes, Counts { dense, ..Counts::NONE }),
             moe: unit(plan, sizes, Counts { moe, ..Counts::NONE }),
             last: unit(plan, sizes, Counts { last: Count::ONE, ..Counts::NONE }),
+            head: unit(plan, sizes, Counts { head: Count::ONE, ..Counts::NONE }),
         }
     }
 
     /// What a rank of the pipeline holds, in the moment when its activations are most; of a single chunk, so many
     /// micro-batches.
+    #[allow(clippy::cast_possible_truncation)] // chunks are few
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
+        let tied = plan.spec().architecture.tied_embeddings;
         if plan.chunks() == 1 {
-            return Counts::of(first, in_flight);
+            return Counts::of(first, in_flight).tied(tied);
         }
-        let run = plan.run();
-        let (mut worst, mut most, mut moment) = (Counts::NONE, None, 0);
-        while moment < run.moments() {
-            let (mut counts, mut chunk) = (Counts::NONE, 0);
-            while chunk < plan.chunks() {
-                counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
-                chunk += 1;
-            }
-            let stored = self.stored(&counts);
-            if !matches!(most, Some(most) if most >= stored) {
-                (worst, most) = (counts, Some(stored));
-            }
-            moment += 1;
+        let (run, chunks) = (plan.run(), plan.chunks());
+        // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
+        let (mut weights, mut chunk) = ([0; CHUNKS_MAX as usize], 0);
+        while chunk < chunks {
+            let one = self.stored(&Counts::of(&plan.chunk(stage, chunk), 1));
+            weights[chunk as usize] = if one > u64::MAX as u128 { 1 << 64 } else { one };
+            chunk += 1;
         }
-        worst
+        let moment = run.worst(stage, &weights);
+        let (mut counts, mut chunk) = (Counts::NONE, 0);
+        while chunk < chunks {
+            counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
+            chunk += 1;
+        }
+        counts.tied(tied)
     }
 
-    /// Activations of so many parts, of all micro-batches in flight.
+    /// Activations of so many parts, of all micro-batches in flight; less than 2^64, or as much as no device holds.
     const fn stored(&self, counts: &Counts) -> u128 {
         let mut sum = Tally::EMPTY;
         self.add_parts(&mut sum, counts);
@@ -206,6 +210,7 @@ impl Units {
         sum.add_many(&self.dense, counts.dense);
         sum.add_many(&self.moe, counts.moe);
         sum.add_many(&self.last, counts.last);
+        sum.add_many(&self.head, counts.head);
     }
 }
 

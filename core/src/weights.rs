@@ -1,11 +1,11 @@
-//! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, and the flat
-//! buffers of gradients and optimizer state that follow from them.
+//! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, what such checkpoints
+//! hold beside them, and the flat buffers of gradients and optimizer state that follow from them.
 
 use crate::inventory::{Counts, Element, Entry, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::{cut, mul};
 use crate::sizes::{Dim, Over, Sizes, Symbol};
-use crate::spec::{Attention, Split, ZeroStage};
+use crate::spec::{Attention, Bias, CorrectionBias, Gqa, Norm, QkNorm, Split, ZeroStage};
 use crate::tally::Tally;
 
 const ONE: Dim = Dim::ONE;
@@ -22,6 +22,7 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
             weight(plan, Module::Norm, counts.attention.there),
         );
         attention(list, plan, sizes, &w, &norm);
+        layer_norms(list, plan, sizes, &norm);
     }
     if counts.dense.there > 0 {
         dense_ffn(list, sizes, &weight(plan, Module::DenseFfn, counts.dense.there));
@@ -32,10 +33,45 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe.there));
     }
     if counts.last.there > 0 {
-        let (norm, head) =
-            (weight(plan, Module::Norm, counts.last.there), weight(plan, Module::Head, counts.last.there));
-        list.push(&norm, "model.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
+        ends(list, plan, sizes, counts.last.there);
+    }
+    if counts.head.there > 0 {
+        let head = weight(plan, Module::Head, counts.head.there);
         list.push(&head, "lm_head.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
+    }
+}
+
+/// The final norm, and what the head has beside its table.
+const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, count: u64) {
+    let (a, norm) = (&plan.spec().architecture, weight(plan, Module::Norm, count));
+    list.push(&norm, "model.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    if matches!(a.norm, Norm::LayerBias) {
+        list.push(&norm, "model.norm.bias", [sizes.hidden, ONE, ONE, ONE]);
+    }
+    if a.head_bias.is_on() {
+        list.push(&weight(plan, Module::Head, count), "lm_head.bias", [sizes.vocab, ONE, ONE, ONE]);
+    }
+}
+
+/// Weight and bias of a layer's norms.
+const LAYER_NORMS: [[&str; 2]; 4] = [
+    ["input_layernorm.weight", "input_layernorm.bias"],
+    ["post_attention_layernorm.weight", "post_attention_layernorm.bias"],
+    ["pre_feedforward_layernorm.weight", "pre_feedforward_layernorm.bias"],
+    ["post_feedforward_layernorm.weight", "post_feedforward_layernorm.bias"],
+];
+
+/// The norms of a layer, those inside its attention apart.
+const fn layer_norms(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, norm: &Entry) {
+    let a = &plan.spec().architecture;
+    let mut i = 0;
+    while i < LAYER_NORMS.len() && (i as u64) < a.norms_per_layer {
+        let [weight, bias] = LAYER_NORMS[i];
+        list.push(norm, weight, [sizes.hidden, ONE, ONE, ONE]);
+        if matches!(a.norm, Norm::LayerBias) {
+            list.push(norm, bias, [sizes.hidden, ONE, ONE, ONE]);
+        }
+        i += 1;
     }
 }
 
@@ -50,10 +86,21 @@ pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
     list.push(w, "hnorm.weight", [sizes.hidden, ONE, ONE, ONE]);
     list.push(w, "shared_head.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
     attention(list, plan, sizes, w, w);
+    layer_norms(list, plan, sizes, w);
     if architecture.layers.moe > 0 {
         experts(list, plan, sizes, w, w, w);
     } else {
         dense_ffn(list, sizes, w);
+    }
+}
+
+/// The router's correction bias.
+const CORRECTION_BIAS: &str = "mlp.gate.e_score_correction_bias";
+
+/// Buffers that are saved with the weights of so many layers with experts, and are no parameters.
+pub(crate) const fn list_buffers(list: &mut Sink<'_>, plan: &Plan, module: Module, count: u64) {
+    if count > 0 && matches!(plan.spec().architecture.experts.correction_bias, CorrectionBias::On) {
+        list.push(&weight(plan, module, count), CORRECTION_BIAS, [plan.sizes().experts, ONE, ONE, ONE]);
     }
 }
 
@@ -75,11 +122,9 @@ const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
     }
 }
 
-/// Attention with the two norms of its layer.
+/// Attention, with the norms inside it.
 const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry, norm: &Entry) {
     let (hidden, heads) = (sizes.hidden, sizes.heads);
-    list.push(norm, "input_layernorm.weight", [hidden, ONE, ONE, ONE]);
-    list.push(norm, "post_attention_layernorm.weight", [hidden, ONE, ONE, ONE]);
     match plan.spec().architecture.attention {
         Attention::Mla(mla) => {
             let rope_heads = match plan.spec().layout.placement.query_rope {
@@ -104,12 +149,41 @@ const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry, n
             list.push_part(w, name, "value", [heads, sizes.value, sizes.kv_rank, ONE]);
             list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.value, ONE]);
         }
-        Attention::Gqa(_) => {
-            list.push(w, "self_attn.q_proj.weight", [heads, sizes.head_dim, hidden, ONE]);
+        Attention::Gqa(gqa) => {
+            let query = if gqa.output_gate.is_on() { sizes.head_dim_twice } else { sizes.head_dim };
+            list.push(w, "self_attn.q_proj.weight", [heads, query, hidden, ONE]);
             list.push(w, "self_attn.k_proj.weight", [sizes.kv_heads, sizes.head_dim, hidden, ONE]);
             list.push(w, "self_attn.v_proj.weight", [sizes.kv_heads, sizes.head_dim, hidden, ONE]);
             list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.head_dim, ONE]);
+            gqa_options(list, sizes, &gqa, query, w, norm);
         }
+    }
+}
+
+/// What some models have beside the four projections.
+const fn gqa_options(list: &mut Sink<'_>, sizes: &Sizes, gqa: &Gqa, query: Dim, w: &Entry, norm: &Entry) {
+    let (heads, kv_heads, dim) = (sizes.heads, sizes.kv_heads, sizes.head_dim);
+    if !matches!(gqa.bias, Bias::None) {
+        list.push(w, "self_attn.q_proj.bias", [heads, query, ONE, ONE]);
+        list.push(w, "self_attn.k_proj.bias", [kv_heads, dim, ONE, ONE]);
+        list.push(w, "self_attn.v_proj.bias", [kv_heads, dim, ONE, ONE]);
+    }
+    if matches!(gqa.bias, Bias::All) {
+        list.push(w, "self_attn.o_proj.bias", [sizes.hidden, ONE, ONE, ONE]);
+    }
+    match gqa.qk_norm {
+        QkNorm::None => {}
+        QkNorm::Head => {
+            list.push(norm, "self_attn.q_norm.weight", [dim, ONE, ONE, ONE]);
+            list.push(norm, "self_attn.k_norm.weight", [dim, ONE, ONE, ONE]);
+        }
+        QkNorm::Full => {
+            list.push(norm, "self_attn.q_norm.weight", [heads, dim, ONE, ONE]);
+            list.push(norm, "self_attn.k_norm.weight", [kv_heads, dim, ONE, ONE]);
+        }
+    }
+    if gqa.sinks.is_on() {
+        list.push(w, "self_attn.sinks", [heads, ONE, ONE, ONE]);
     }
 }
 
@@ -125,11 +199,26 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry
     list.push(routed, "mlp.experts.gate_proj.weight", [experts, ffn, hidden, ONE]);
     list.push(routed, "mlp.experts.up_proj.weight", [experts, ffn, hidden, ONE]);
     list.push(routed, "mlp.experts.down_proj.weight", [experts, hidden, ffn, ONE]);
-    if plan.spec().architecture.experts.shared > 0 {
+    let options = &plan.spec().architecture.experts;
+    if options.router_bias.is_on() {
+        list.push(router, "mlp.gate.bias", [sizes.experts, ONE, ONE, ONE]);
+    }
+    if matches!(options.correction_bias, CorrectionBias::Parameter) {
+        list.push(router, CORRECTION_BIAS, [sizes.experts, ONE, ONE, ONE]);
+    }
+    if options.bias.is_on() {
+        list.push(routed, "mlp.experts.gate_proj.bias", [experts, ffn, ONE, ONE]);
+        list.push(routed, "mlp.experts.up_proj.bias", [experts, ffn, ONE, ONE]);
+        list.push(routed, "mlp.experts.down_proj.bias", [experts, hidden, ONE, ONE]);
+    }
+    if options.shared > 0 {
         let ffn = sizes.shared_ffn;
         list.push(shared, "mlp.shared_experts.gate_proj.weight", [ffn, hidden, ONE, ONE]);
         list.push(shared, "mlp.shared_experts.up_proj.weight", [ffn, hidden, ONE, ONE]);
         list.push(shared, "mlp.shared_experts.down_proj.weight", [hidden, ffn, ONE, ONE]);
+        if options.shared_gate.is_on() {
+            list.push(shared, "mlp.shared_expert_gate.weight", [Dim::ONE, hidden, ONE, ONE]);
+        }
     }
 }
 

@@ -131,7 +131,8 @@ fn layout_constants(model: &Ident, layout: &NamedLayout, attrs: &TokenStream, va
     } else {
         let waiting = waiting(&layout.part, true).fold(0, |bits, index| bits | 1_u128 << index);
         let waiting = Literal::u128_unsuffixed(waiting);
-        quote!(::moe_model::__private::__LawSet::of(#waiting).broken(&Self::#name))
+        let unknown = Literal::u128_unsuffixed(written_unknown(&layout.part).bits());
+        quote!(::moe_model::__private::__LawSet::of(#waiting).broken(&Self::#name, #unknown))
     };
     let spec = (!layout.part.broken).then(|| {
         let spec = spec_of(&architecture, &layout.part.literal);
@@ -162,6 +163,11 @@ fn broken_name(layout: &NamedLayout) -> Ident {
     format_ident!("__BROKEN_{}", layout.constant, span = Span::call_site())
 }
 
+/// The keys that were written and that only the compiler knows.
+fn written_unknown(part: &Part) -> KeySet {
+    KeySet::of_bits(part.unknown.bits() & part.places.written().bits())
+}
+
 /// The places of the laws that wait for the compiler, those of budgets apart.
 fn waiting(part: &Part, has_layout: bool) -> impl Iterator<Item = usize> {
     let laws = LAWS.iter().enumerate().take(LAWS.len().saturating_sub(BUDGET_LAWS));
@@ -181,7 +187,8 @@ fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
         let spec = spec_of(&architecture, &quote!(::moe_model::spec::Layout::DEFAULT));
         let bits = waiting(&model.architecture, false).fold(0, |bits, index| bits | 1_u128 << index);
         let bits = Literal::u128_unsuffixed(bits);
-        let broken = quote!(__LawSet::of(#bits).broken(S));
+        let unknown = Literal::u128_unsuffixed(written_unknown(&model.architecture).bits());
+        let broken = quote!(__LawSet::of(#bits).broken(S, #unknown));
         return deferred(&model.architecture, false, &quote!(&#spec), &broken, &mut judged);
     }
     let blocks = model.layouts.iter().filter(|layout| !layout.part.broken).map(|layout| {

@@ -3,7 +3,7 @@
 
 use crate::ast::{Entry, Value};
 use crate::report::Report;
-use moe_model_core::misread::{listed, nearest, shortened};
+use moe_model_core::misread::{listed_in_lines, nearest, shortened};
 use moe_model_core::preset::{PRESETS, Preset};
 use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec};
 use moe_model_core::{Key, Numbers};
@@ -153,7 +153,7 @@ fn unknown_preset(name: &Ident, report: &mut Report) {
 }
 
 fn presets() -> String {
-    format!("presets are {}", listed(PRESETS.iter().map(|preset| preset.name)))
+    format!("presets are {}", listed_in_lines(PRESETS.iter().map(|preset| preset.name)))
 }
 
 /// The value of one of an architecture's keys as Rust, and the keys in it, the group's own first.

@@ -8,7 +8,7 @@ use moe_model::{Coordinates, Group, Plan};
 fn plan(mesh: Mesh) -> Option<Plan> {
     let mut spec = Spec::DEFAULT;
     spec.architecture.layers = Layers { moe: mesh.pp, ..Layers::DEFAULT };
-    spec.architecture.attention = Attention::Gqa(Gqa { heads: mesh.tp, kv_heads: 1, head_dim: 1 });
+    spec.architecture.attention = Attention::Gqa(Gqa { heads: mesh.tp, kv_heads: 1, head_dim: 1, ..Gqa::DEFAULT });
     spec.architecture.experts = Experts { routed: mesh.ep, active: 1, ffn: mesh.etp, ..Experts::DEFAULT };
     spec.layout.batch.sequence = mesh.tp * mesh.cp;
     let sequence_parallel = if mesh.tp > 1 { Switch::On } else { Switch::Off };

@@ -19,7 +19,9 @@ fn paths(case: &Case) -> Option<Vec<Vec<u64>>> {
     };
     let visits = |rank: u64| paths.iter().flatten().filter(|other| **other == rank).count() as u64;
     let declared = (0..mesh.pp).all(|rank| mesh.vpp == 0 || visits(rank) == mesh.vpp);
-    declared.then_some(paths)
+    // A rank that is passed more than once has others that are passed in between.
+    let takes_turns = mesh.pp > 1 || visits(0) == 1;
+    (declared && takes_turns).then_some(paths)
 }
 
 /// How often an interleaved micro-batch comes round: as declared, or until every listed stage was passed. Once round is

@@ -182,7 +182,7 @@ impl Random<'_> {
         } else {
             let kv_heads = if self.rarely(2) { self.pick(&[1, heads, tp, ranks]) } else { self.to(1, 12) };
             let head_dim = if self.rarely(4) { 0 } else { self.multiple(block, 2) };
-            Attention::Gqa(Gqa { heads, kv_heads, head_dim })
+            Attention::Gqa(Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT })
         };
         spec.architecture.hidden = self.multiple(heads, 3);
     }

@@ -30,7 +30,15 @@ pub(crate) const TOPICS: &[Topic] = &[
     Topic { name: "slices", laws: &["expert-grid", "experts-ep", "expert-ffn-etp"], comes_out: slices },
     Topic {
         name: "layers",
-        laws: &["layers-stages", "list-layers", "list-mtp", "list-stages", "schedule-chunks", "dual-pipe-ranks"],
+        laws: &[
+            "layers-stages",
+            "list-layers",
+            "list-mtp",
+            "list-stages",
+            "schedule-chunks",
+            "vpp-needs-pp",
+            "dual-pipe-ranks",
+        ],
         comes_out: |case| layers::dealt(case).is_some(),
     },
     Topic {
@@ -317,7 +325,10 @@ fn global_batch(case: &Case) -> bool {
 
 /// Micro-batches, dealt to the two ends of DualPipe.
 fn directions(case: &Case) -> bool {
-    case.spec.layout.schedule != Schedule::DualPipe || shards(case.spec.layout.batch.count, 2, 0).is_some()
+    let is_one_rank = case.spec.layout.mesh.pp == 1;
+    is_one_rank
+        || case.spec.layout.schedule != Schedule::DualPipe
+        || shards(case.spec.layout.batch.count, 2, 0).is_some()
 }
 
 /// The ranks of a stage, put together as many at a time as share their state.

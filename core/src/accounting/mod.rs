@@ -8,7 +8,7 @@ use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Role, Si
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Recompute};
+use crate::spec::{Accounting, Gqa, QkNorm, Recompute};
 
 /// Lists the activations of so many parts of a model, and the transients and buffers of their forward and backward.
 pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
@@ -70,6 +70,26 @@ const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, s
         list.push(&last, "final norm input", own);
         list.push(&last, "final norm output", own);
         list.push(&last.stored_as(Element::FP32), "logits", [batch, context, sizes.vocab, Dim::ONE]);
+    }
+}
+
+/// What options of grouped-query attention save in the style of these accountings, which know none of them: a norm its
+/// input, a gate itself and what it gates.
+const fn gqa_options(list: &mut Sink<'_>, sizes: &Sizes, gqa: &Gqa, kept: &Entry) {
+    let (batch, context) = (sizes.batch, sizes.context);
+    if !matches!(gqa.qk_norm, QkNorm::None) {
+        list.push(kept, "query before its norm", [batch, context, sizes.heads, sizes.head_dim]);
+        list.push(kept, "key before its norm", [batch, context, sizes.kv_heads, sizes.head_dim]);
+    }
+    if gqa.output_gate.is_on() {
+        list.push(&kept.times(2), "output gate, gated output", [batch, context, sizes.heads, sizes.head_dim]);
+    }
+}
+
+/// The input of the norm behind a block, where layers have so many norms that there is one.
+const fn block_output(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &Entry, norms: u64) {
+    if plan.spec().architecture.norms_per_layer >= norms {
+        list.push(kept, "block output before its norm", [sizes.batch, sizes.own_tokens, sizes.hidden, Dim::ONE]);
     }
 }
 

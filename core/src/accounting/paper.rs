@@ -7,7 +7,7 @@
 //! the whole sequence), `placement.shared_experts: replicated`, `placement.query_rope: replicated`,
 //! `zero.groups: moe_block`.
 
-use super::{ends, is_recomputed, saved};
+use super::{block_output, ends, gqa_options, is_recomputed, saved};
 use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
@@ -88,13 +88,15 @@ const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Ent
             list.push(kept, "value", [batch, context, heads, sizes.value]);
             list.push(kept, "attention output", [batch, context, heads, sizes.value]);
         }
-        Attention::Gqa(_) => {
+        Attention::Gqa(gqa) => {
+            gqa_options(list, sizes, &gqa, kept);
             list.push(kept, "query", [batch, context, heads, sizes.head_dim]);
             list.push(kept, "key", [batch, context, sizes.kv_heads, sizes.head_dim]);
             list.push(kept, "value", [batch, context, sizes.kv_heads, sizes.head_dim]);
             list.push(kept, "attention output", [batch, context, heads, sizes.head_dim]);
         }
     }
+    block_output(list, plan, sizes, kept, 3);
     match paper.kernel {
         Kernel::Eager => {
             let scores = [batch, heads, context, sizes.sequence];
@@ -114,6 +116,7 @@ const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Ent
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
     list.push(kept, "dense block input", own);
     list.push(kept, "dense norm output", own);
+    block_output(list, plan, sizes, kept, 4);
     let mlp = Mlp {
         names: ["dense input", "dense dropout mask", "dense gate, up, activation, product"],
         split: plan.spec().layout.placement.dense_ffn,
@@ -134,6 +137,7 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry
     };
     list.push(router, "expert block input", [batch, sizes.own_tokens, hidden, ONE]);
     list.push(router, "expert norm output", [batch, sizes.own_tokens, hidden, ONE]);
+    block_output(list, plan, sizes, router, 4);
     // Four bytes a token and expert: two tensors, or one in fp32; the paper does not say which.
     list.push(&router.times(2), "router logits and scores", [batch, tokens, sizes.experts, ONE]);
     list.push(router, "routing weights", [batch, tokens, sizes.active, ONE]);

@@ -2,7 +2,7 @@
 //! each rank's own tokens routed, a working set of one layer's experts in forward, one recomputed layer or block in
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
-use super::{ends, is_recomputed, paper, saved};
+use super::{block_output, ends, gqa_options, is_recomputed, paper, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
@@ -75,15 +75,18 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
             list.push(&kept.times(2), "query, key", [batch, context, heads, sizes.query_key]);
             list.push(&kept.times(2), "value, attention output", [batch, context, heads, sizes.value]);
         }
-        Attention::Gqa(_) => {
+        Attention::Gqa(gqa) => {
+            gqa_options(list, sizes, &gqa, kept);
             list.push(&kept.times(2), "query, attention output", [batch, context, heads, sizes.head_dim]);
             list.push(&kept.times(2), "key, value", [batch, context, sizes.kv_heads, sizes.head_dim]);
         }
     }
     list.push(&kept.stored_as(Element::FP32), "log-sum-exp", [batch, heads, context, ONE]);
+    block_output(list, plan, sizes, kept, 3);
 
     let kept = &common.of(ffn);
     list.push(&kept.times(2), "feed-forward norm input, output", own);
+    block_output(list, plan, sizes, kept, 4);
     if matches!(ffn, Module::DenseFfn) {
         list.push(&kept.times(4), "dense gate, up, activation, product", [batch, context, sizes.dense_ffn, ONE]);
         return;

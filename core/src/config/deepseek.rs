@@ -1,50 +1,56 @@
 //! `deepseek` (the first of them), `deepseek_v2`, `deepseek_v3` and `kimi_k2`, which is the third with other sizes.
 
 use super::ModelType;
-use super::fields::Fields;
-use super::parts::{dense_first, experts, gqa, grouped, mla};
-use crate::spec::{Architecture, Attention, Experts, Switch};
+use super::fields::{Fields, Idle};
+use super::parts::{bias, dense_first, ends, experts, gqa, grouped, mla};
+use crate::checkpoint::Naming;
+use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Switch};
 
 /// Multi-head attention, softmax over all experts.
 pub(super) const DEEPSEEK: ModelType = ModelType {
     name: "deepseek",
-    only: &[
-        ("architectures", &[r#"["DeepseekForCausalLM"]"#]),
-        ("attention_bias", &["false"]),
-        ("hidden_act", &[r#""silu""#]),
-        ("moe_layer_freq", &["1"]),
-        ("tie_word_embeddings", &["false"]),
-    ],
-    ignored: IGNORED,
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["DeepseekForCausalLM"]"#]),
+            ("hidden_act", &[r#""silu""#]),
+            ("moe_layer_freq", &["1"]),
+        ],
+        ignored: IGNORED,
+    },
     read: deepseek,
 };
 
 /// Latent attention, softmax over all experts or over some groups of them.
 pub(super) const DEEPSEEK_V2: ModelType = ModelType {
     name: "deepseek_v2",
-    only: &[
-        ("architectures", &[r#"["DeepseekV2ForCausalLM"]"#]),
-        ("attention_bias", &["false"]),
-        ("hidden_act", &[r#""silu""#]),
-        ("moe_layer_freq", &["1"]),
-        ("tie_word_embeddings", &["false"]),
-    ],
-    ignored: IGNORED,
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["DeepseekV2ForCausalLM"]"#]),
+            ("attention_bias", &["false"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("moe_layer_freq", &["1"]),
+        ],
+        ignored: IGNORED,
+    },
     read: deepseek_v2,
 };
 
 /// Latent attention, a correction bias in every router, multi-token prediction.
 pub(super) const DEEPSEEK_V3: ModelType = ModelType {
     name: "deepseek_v3",
-    only: &[
-        ("architectures", &[r#"["DeepseekV3ForCausalLM"]"#]),
-        ("attention_bias", &["false"]),
-        ("hidden_act", &[r#""silu""#]),
-        ("moe_layer_freq", &["1"]),
-        ("tie_word_embeddings", &["false"]),
-        ("topk_method", &[r#""noaux_tc""#]),
-    ],
-    ignored: IGNORED,
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["DeepseekV3ForCausalLM"]"#]),
+            ("attention_bias", &["false"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("moe_layer_freq", &["1"]),
+            ("topk_method", &[r#""noaux_tc""#]),
+        ],
+        ignored: IGNORED,
+    },
     read: deepseek_v3,
 };
 
@@ -63,15 +69,13 @@ const IGNORED: &[&str] = &[
 ];
 
 fn deepseek(fields: &mut Fields<'_>) -> Architecture {
-    let (hidden, heads) = (fields.number("hidden_size"), fields.number("num_attention_heads"));
-    let kv_heads = fields.number("num_key_value_heads");
+    let ends = ends(fields);
+    let attention = gqa(fields, ends.hidden);
     Architecture {
-        hidden,
-        vocab: fields.number("vocab_size"),
         layers: dense_first(fields),
-        attention: Attention::Gqa(gqa(fields, hidden, heads, kv_heads)),
+        attention: Attention::Gqa(Gqa { bias: bias(fields, Bias::All, Switch::Off), ..attention }),
         experts: experts(fields),
-        mtp: 0,
+        ..ends
     }
 }
 
@@ -80,24 +84,21 @@ fn deepseek_v2(fields: &mut Fields<'_>) -> Architecture {
     let by_groups = fields.word("topk_method", &[r#""greedy""#, r#""group_limited_greedy""#]) == Some(1);
     let in_groups = grouped(fields, experts);
     Architecture {
-        hidden: fields.number("hidden_size"),
-        vocab: fields.number("vocab_size"),
         layers: dense_first(fields),
         attention: Attention::Mla(mla(fields)),
         // Greedy routing knows no groups, whatever the config calls them.
         experts: if by_groups { in_groups } else { experts },
-        mtp: 0,
+        ..ends(fields)
     }
 }
 
 fn deepseek_v3(fields: &mut Fields<'_>) -> Architecture {
     let experts = experts(fields);
     Architecture {
-        hidden: fields.number("hidden_size"),
-        vocab: fields.number("vocab_size"),
         layers: dense_first(fields),
         attention: Attention::Mla(mla(fields)),
-        experts: Experts { correction_bias: Switch::On, ..grouped(fields, experts) },
+        experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
+        ..ends(fields)
     }
 }

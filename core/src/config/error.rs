@@ -1,6 +1,7 @@
 //! What is wrong in a config, and how it is said.
 
 use super::MODEL_TYPES;
+use crate::misread::listed_in_lines;
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -90,10 +91,9 @@ impl Fault {
         Self { field: field.to_owned(), value: shortened(&value.to_string()), reason }
     }
 
-    pub(super) fn missing(fields: &[&str]) -> Self {
-        let mut names = fields.iter().map(|name| (*name).to_owned());
-        let field = names.next().unwrap_or_default();
-        Self { field, value: String::new(), reason: Reason::Missing { others: names.collect() } }
+    pub(super) fn missing(mut fields: Vec<String>) -> Self {
+        let field = if fields.is_empty() { String::new() } else { fields.remove(0) };
+        Self { field, value: String::new(), reason: Reason::Missing { others: fields } }
     }
 
     pub(super) fn model_type(value: Option<&Value>) -> Self {
@@ -123,7 +123,7 @@ impl fmt::Display for Fault {
                 } else {
                     write!(f, "`{field}` = {value} is not supported yet")?;
                 }
-                write!(f, "\n= help: supported are {}", listed(MODEL_TYPES.iter().map(|known| known.name), " and "))
+                write!(f, "\n= help: supported are {}", listed_in_lines(MODEL_TYPES.iter().map(|known| known.name)))
             }
             Reason::Missing { others } => {
                 let names = [field].into_iter().chain(others).map(String::as_str);

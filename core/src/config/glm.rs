@@ -1,33 +1,68 @@
-//! `glm4_moe_lite` (GLM-4.7-Flash): DeepSeek-V3's layers, which its own list tells apart.
+//! `glm4_moe` (GLM-4.5) and `glm4_moe_lite` (GLM-4.7-Flash): DeepSeek-V3's layers, one with grouped-query attention, one
+//! with a list of its own that tells them apart.
 
 use super::ModelType;
-use super::fields::Fields;
-use super::parts::{dense_first, experts, grouped, layer_count, layers, mla};
-use crate::spec::{Architecture, Attention, Experts, Layers, Switch};
+use super::fields::{Fields, Idle};
+use super::parts::{bias, dense_first, ends, experts, gqa_of_width, grouped, layer_count, layers, mla};
+use crate::checkpoint::Naming;
+use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, QkNorm, Switch};
 use alloc::borrow::ToOwned;
 
+/// Grouped-query attention, whose `attention_bias` leaves the output's projection out.
+pub(super) const GLM4_MOE: ModelType = ModelType {
+    name: "glm4_moe",
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["Glm4MoeForCausalLM"]"#]),
+            ("hidden_act", &[r#""silu""#]),
+            ("topk_method", &[r#""noaux_tc""#]),
+        ],
+        ignored: &["norm_topk_prob", "routed_scaling_factor", "scoring_func"],
+    },
+    read: glm4_moe,
+};
+
+/// Latent attention.
 pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
     name: "glm4_moe_lite",
-    only: &[
-        ("architectures", &[r#"["Glm4MoeLiteForCausalLM"]"#]),
-        ("attention_bias", &["false"]),
-        ("hidden_act", &[r#""silu""#]),
-        ("tie_word_embeddings", &["false"]),
-        ("topk_method", &[r#""noaux_tc""#]),
-    ],
-    ignored: &["norm_topk_prob", "rope_interleave", "routed_scaling_factor", "scoring_func"],
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["Glm4MoeLiteForCausalLM"]"#]),
+            ("attention_bias", &["false"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("topk_method", &[r#""noaux_tc""#]),
+        ],
+        ignored: &["norm_topk_prob", "rope_interleave", "routed_scaling_factor", "scoring_func"],
+    },
     read: glm4_moe_lite,
 };
+
+fn glm4_moe(fields: &mut Fields<'_>) -> Architecture {
+    let (experts, attention) = (experts(fields), gqa_of_width(fields));
+    let is_normed = fields.switch("use_qk_norm", Switch::Off).is_on();
+    Architecture {
+        layers: dense_first(fields),
+        attention: Attention::Gqa(Gqa {
+            bias: bias(fields, Bias::Qkv, Switch::Off),
+            qk_norm: if is_normed { QkNorm::Head } else { QkNorm::None },
+            ..attention
+        }),
+        experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
+        mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
+        ..ends(fields)
+    }
+}
 
 fn glm4_moe_lite(fields: &mut Fields<'_>) -> Architecture {
     let experts = experts(fields);
     Architecture {
-        hidden: fields.number("hidden_size"),
-        vocab: fields.number("vocab_size"),
         layers: listed_layers(fields),
         attention: Attention::Mla(mla(fields)),
-        experts: Experts { correction_bias: Switch::On, ..grouped(fields, experts) },
+        experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
+        ..ends(fields)
     }
 }
 

@@ -1,8 +1,18 @@
 //! Parts of an architecture that several `model_type`s write alike.
 
 use super::fields::Fields;
-use crate::spec::{Experts, Gqa, Layers, Mla};
+use crate::spec::{Architecture, Bias, Experts, Gqa, Layers, Mla, Switch};
 use alloc::format;
+
+/// Embedding and head: how wide they are, and whether they are one.
+pub(super) fn ends(fields: &mut Fields<'_>) -> Architecture {
+    Architecture {
+        hidden: fields.number("hidden_size"),
+        vocab: fields.number("vocab_size"),
+        tied_embeddings: fields.switch("tie_word_embeddings", Switch::Off),
+        ..Architecture::DEFAULT
+    }
+}
 
 /// All layers alike: how many there are.
 pub(super) fn layer_count(fields: &mut Fields<'_>) -> u64 {
@@ -44,22 +54,48 @@ pub(super) fn mla(fields: &mut Fields<'_>) -> Mla {
     }
 }
 
-/// Grouped-query attention of so many key/value heads. A head is `head_dim` wide where the config says so, else the
+/// Heads and key/value heads of grouped-query attention. A head is `head_dim` wide where the config says so, else the
 /// heads share the hidden state out among them.
-pub(super) fn gqa(fields: &mut Fields<'_>, hidden: u64, heads: u64, kv_heads: u64) -> Gqa {
-    let head_dim = match fields.optional("head_dim") {
-        Some(head_dim) => head_dim,
-        None => quotient(fields, hidden, heads),
-    };
-    Gqa { heads, kv_heads, head_dim }
+pub(super) fn gqa(fields: &mut Fields<'_>, hidden: u64) -> Gqa {
+    let heads = heads(fields);
+    Gqa { head_dim: head_dim(fields, heads.heads, hidden), ..heads }
 }
 
-fn quotient(fields: &mut Fields<'_>, hidden: u64, heads: u64) -> u64 {
+/// The width of each of so many heads.
+pub(super) fn head_dim(fields: &mut Fields<'_>, heads: u64, hidden: u64) -> u64 {
+    match fields.optional("head_dim") {
+        Some(head_dim) => fields.above_0("head_dim", head_dim),
+        None => shared_out(fields, ["num_attention_heads", "hidden_size"], heads, hidden),
+    }
+}
+
+/// The same where the published code takes an absent `head_dim` for a number of its own, which is not guessed.
+pub(super) fn gqa_of_width(fields: &mut Fields<'_>) -> Gqa {
+    let heads = heads(fields);
+    Gqa { head_dim: fields.positive("head_dim"), ..heads }
+}
+
+/// The same where the published code knows no `head_dim`.
+pub(super) fn gqa_of_even_width(fields: &mut Fields<'_>, hidden: u64) -> Gqa {
+    let heads = heads(fields);
+    Gqa { head_dim: shared_out(fields, ["num_attention_heads", "hidden_size"], heads.heads, hidden), ..heads }
+}
+
+fn heads(fields: &mut Fields<'_>) -> Gqa {
+    let (heads, kv_heads) = (fields.number("num_attention_heads"), fields.number("num_key_value_heads"));
+    Gqa { heads, kv_heads, ..Gqa::DEFAULT }
+}
+
+/// What `attention_bias` switches on.
+pub(super) fn bias(fields: &mut Fields<'_>, switched: Bias, absent: Switch) -> Bias {
+    if fields.switch("attention_bias", absent).is_on() { switched } else { Bias::None }
+}
+
+/// The width of a head where so many of them share the hidden state out, by the names of both numbers.
+pub(super) fn shared_out(fields: &mut Fields<'_>, [name, whole]: [&'static str; 2], heads: u64, hidden: u64) -> u64 {
     if heads != 0 && !hidden.is_multiple_of(heads) {
-        let how = format!(
-            "does not divide `hidden_size` = {hidden}\n= note: without `head_dim` the heads share the hidden state out"
-        );
-        fields.contradicts("num_attention_heads", &["hidden_size"], how);
+        let note = "= note: heads without a width of their own share the hidden state out";
+        fields.contradicts(name, &[whole], format!("does not divide `{whole}` = {hidden}\n{note}"));
     }
     hidden.checked_div(heads).unwrap_or(0)
 }
@@ -79,4 +115,19 @@ pub(super) fn experts(fields: &mut Fields<'_>) -> Experts {
 pub(super) fn grouped(fields: &mut Fields<'_>, experts: Experts) -> Experts {
     let groups = fields.optional("n_group").unwrap_or(1);
     Experts { groups, active_groups: fields.optional("topk_group").unwrap_or(1), ..experts }
+}
+
+/// Experts as Mixtral's configs call them: `intermediate_size` is the width of one.
+pub(super) fn local_experts(fields: &mut Fields<'_>) -> Experts {
+    Experts {
+        routed: fields.number("num_local_experts"),
+        active: fields.number("num_experts_per_tok"),
+        ffn: fields.number("intermediate_size"),
+        ..Experts::DEFAULT
+    }
+}
+
+/// Experts in every layer.
+pub(super) fn all_moe(fields: &mut Fields<'_>) -> Layers {
+    Layers { dense: 0, moe: layer_count(fields), ffn: 0 }
 }

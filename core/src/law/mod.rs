@@ -11,7 +11,9 @@ use crate::budget;
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{Context, NUMBER_MAX, Schedule, Spec, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups};
+use crate::spec::{
+    Context, NUMBER_MAX, Schedule, Spec, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage,
+};
 use crate::stages::{self, Division, Misfit, Shape};
 
 /// One rule that a declaration must satisfy.
@@ -55,6 +57,8 @@ pub enum Quantity {
     ListedMtp,
     /// Routed experts and copies of busy ones.
     PhysicalExperts,
+    /// Width of all shared experts together.
+    SharedWidth,
     /// Twice the value of a key.
     Twice(Key),
     /// Micro-batches that run through one chunk before the next: `batch.group`, or `mesh.pp`.
@@ -145,8 +149,10 @@ pub enum When {
     SharedBlocks,
     /// Under grouped-query attention, where the width of a head follows from others.
     HeadDimFollows,
-    /// For one framework.
-    For(Target),
+    /// Where experts shard more than their optimizer state and dense parameters no more than that, with more than one stage.
+    ExpertZeroInPipeline,
+    /// Under grouped-query attention and context parallelism by all-to-all, where each tensor-parallel rank has a head.
+    KvTraded,
     /// For one framework, where there is more than one stage.
     PipelinedFor(Target),
     /// For one framework, where some layers have experts.
@@ -165,11 +171,15 @@ pub enum When {
     Reachable,
     /// Where some layers have shared experts, split over `mesh.tp`.
     SharedSplit,
+    /// Where there are no shared experts.
+    NoShared,
     /// Where some layers have experts, dealt over ranks that also split tensors.
     MoeOverTp,
     /// Under sequence parallelism.
     SequenceParallel,
-    /// Without sequence parallelism.
+    /// Under sequence parallelism, where no ring cuts finer.
+    WholeSequence,
+    /// Without sequence parallelism, where no ring cuts finer.
     NoSequenceParallel,
     /// Under context parallelism by a load-balanced ring.
     Ring,
@@ -195,6 +205,8 @@ pub enum When {
     Uniform,
     /// As [`When::Uniform`], with `zero.ways` given.
     UniformWays,
+    /// The same, where some layers have experts.
+    UniformExperts,
     /// Where ZeRO shards over groups of the mesh.
     ByGroup,
     /// Where some layers have experts whose state ZeRO shards over their replicas.
@@ -227,6 +239,7 @@ impl Quantity {
             Self::Places => SHAPE,
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
+            Self::SharedWidth => &[Key::ExpertsShared, Key::ExpertsFfn, Key::ExpertsSharedFfn],
             Self::PhysicalExperts => &[Key::ExpertsRouted, Key::PlacementRedundantExperts],
             Self::HeadBlocks => &[
                 Key::MeshTp,
@@ -237,6 +250,7 @@ impl Quantity {
                 Key::AttentionNope,
                 Key::AttentionRope,
                 Key::AttentionValue,
+                Key::PlacementQueryRope,
             ],
             Self::KvHeadBlocks => &[
                 Key::MeshTp,
@@ -272,6 +286,8 @@ impl Quantity {
                 }
             }
             Self::ExpertReplicas => expert_replicas(numbers) as u128,
+            Self::SharedWidth if of[Key::ExpertsSharedFfn as usize] > 0 => of[Key::ExpertsSharedFfn as usize] as u128,
+            Self::SharedWidth => of[Key::ExpertsShared as usize] as u128 * of[Key::ExpertsFfn as usize] as u128,
             Self::PhysicalExperts => {
                 of[Key::ExpertsRouted as usize] as u128 + of[Key::PlacementRedundantExperts as usize] as u128
             }
@@ -335,7 +351,10 @@ pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
         Some(_) => [n.of(Key::AttentionHeadDim), 0, 0],
         None => {
             let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
-            [add(nope, n.of(Key::AttentionRope)), add(nope, value), value]
+            // A replicated rotary part is apart from the heads that are split.
+            let is_split = n.of(Key::PlacementQueryRope) == Split::Split as u64;
+            let query = if is_split { add(nope, n.of(Key::AttentionRope)) } else { nope };
+            [query, add(nope, value), value]
         }
     };
     let (mut heads, mut i) = (1, 0);
@@ -378,6 +397,11 @@ const fn is_all_to_all(n: &Numbers) -> bool {
     n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
 }
 
+const fn is_ring(n: &Numbers) -> bool {
+    let context = n.of(Key::MeshContext);
+    n.of(Key::MeshCp) > 1 && (context == Context::Ring as u64 || context == Context::Hierarchical as u64)
+}
+
 const fn has_experts(n: &Numbers) -> bool {
     n.of(Key::ExpertsRouted) > 0 && n.of(Key::ExpertsActive) > 0 && n.of(Key::ExpertsFfn) > 0
 }
@@ -409,7 +433,9 @@ impl When {
             Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
             Self::NoMoe => !moe,
             Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
-            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64,
+            // A ring cuts finer, and its own law says so.
+            Self::WholeSequence => of[Key::MeshSequenceParallel as usize] == Switch::On as u64 && !is_ring(n),
+            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64 && !is_ring(n),
             _ => self.applies_rarely(n),
         }
     }
@@ -420,11 +446,7 @@ impl When {
         let of = &n.values;
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
-            Self::Ring => {
-                let context = of[Key::MeshContext as usize];
-                let is_ring = context == Context::Ring as u64 || context == Context::Hierarchical as u64;
-                of[Key::MeshCp as usize] > 1 && is_ring
-            }
+            Self::Ring => is_ring(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
             Self::Inner => Self::Hierarchical.applies(n) && of[Key::MeshCpInner as usize] > 0,
@@ -436,6 +458,7 @@ impl When {
             Self::WorldAlone => of[Key::MeshWorld as usize] > 0 && n.dp_follows,
             Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
             Self::UniformWays => of[Key::ZeroGroups as usize] == UNIFORM && of[Key::ZeroWays as usize] > 0,
+            Self::UniformExperts => Self::UniformWays.applies(n) && moe && has_experts(n),
             Self::ExpertZero => {
                 moe && has_experts(n) && of[Key::ZeroExpert as usize] > 0 && of[Key::ZeroGroups as usize] != UNIFORM
             }
@@ -443,13 +466,22 @@ impl When {
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
+            Self::NoShared => of[Key::ExpertsShared as usize] == 0,
             Self::Listed => of[Key::StagesList as usize] > 0,
             Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
             Self::NotInterleaved => of[Key::Schedule as usize] != Schedule::Interleaved as u64,
-            Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64,
+            Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64 && of[Key::MeshPp as usize] > 1,
             Self::DualPipes => of[Key::Schedule as usize] >= Schedule::DualPipe as u64,
             Self::HeadDimFollows => of[Key::AttentionHeadDim as usize] == 0 && n.get(Key::AttentionKvHeads).is_some(),
-            Self::For(target) => of[Key::Target as usize] == target as u64,
+            Self::ExpertZeroInPipeline => {
+                let is_more = of[Key::ZeroExpert as usize] > ZeroStage::Optimizer as u64;
+                moe && is_more
+                    && of[Key::ZeroDense as usize] <= ZeroStage::Optimizer as u64
+                    && of[Key::MeshPp as usize] > 1
+            }
+            Self::KvTraded => {
+                Self::GqaAllToAll.applies(n) && of[Key::MeshTp as usize] <= of[Key::AttentionKvHeads as usize]
+            }
             Self::PipelinedFor(target) => of[Key::Target as usize] == target as u64 && of[Key::MeshPp as usize] > 1,
             Self::MoeFor(target) => of[Key::Target as usize] == target as u64 && moe,
             Self::GqaFor(target) => of[Key::Target as usize] == target as u64 && n.get(Key::AttentionKvHeads).is_some(),
@@ -480,11 +512,14 @@ impl When {
             Self::DenseSplit => KeySet::of(&[Key::LayersDense, Key::PlacementDenseFfn]),
             Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
             Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::StagesList]),
+            Self::NoShared => KeySet::of(&[Key::ExpertsShared]),
             Self::Listed => KeySet::of(&[Key::StagesList]),
             Self::Chunked => KeySet::of(SHAPE),
             Self::Interleaved | Self::NotInterleaved | Self::DualPipe | Self::DualPipes => KeySet::of(&[Key::Schedule]),
             Self::HeadDimFollows => KeySet::of(&[Key::AttentionHeadDim]),
-            Self::For(_) | Self::GqaFor(_) => KeySet::of(&[Key::Target]),
+            Self::ExpertZeroInPipeline => KeySet::of(&[Key::ZeroExpert, Key::ZeroDense, Key::MeshPp, Key::LayersMoe]),
+            Self::KvTraded => KeySet::of(&[Key::MeshCp, Key::MeshContext, Key::MeshTp, Key::AttentionKvHeads]),
+            Self::GqaFor(_) => KeySet::of(&[Key::Target]),
             Self::PipelinedFor(_) => KeySet::of(&[Key::Target, Key::MeshPp]),
             Self::MoeFor(_) => KeySet::of(&[Key::Target, Key::LayersMoe]),
             Self::HeadBlocks | Self::KvHeadBlocks => BLOCKS,
@@ -498,10 +533,14 @@ impl When {
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
             Self::Hierarchical | Self::NotHierarchical => KeySet::of(&[Key::MeshContext]),
             Self::Inner | Self::GqaInner => KeySet::of(&[Key::MeshContext, Key::MeshCpInner]),
-            Self::SequenceParallel | Self::NoSequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
+            Self::SequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
+            Self::WholeSequence | Self::NoSequenceParallel => {
+                KeySet::of(&[Key::MeshSequenceParallel, Key::MeshCp, Key::MeshContext])
+            }
             Self::Given(key) => KeySet::EMPTY.with(key),
             Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld]),
             Self::Uniform | Self::UniformWays | Self::ByGroup => KeySet::of(&[Key::ZeroGroups]),
+            Self::UniformExperts => EXPERTS.with(Key::ZeroGroups),
             Self::ExpertZero => EXPERTS.union(KeySet::of(&[Key::ZeroExpert, Key::ZeroGroups])),
             Self::Pipelined => KeySet::of(&[Key::MeshPp]),
         }
@@ -550,21 +589,21 @@ impl Law {
         if !matches!(self.when, When::Always) && !self.when.applies(n) {
             return true;
         }
-        let (a, b) = match &self.rule {
-            Rule::Divides(a, b)
-            | Rule::EitherDivides(a, b)
-            | Rule::AtLeast(a, b)
-            | Rule::Needs(_, a, b)
-            | Rule::AtMost(a, b)
-            | Rule::Equal(a, b) => (a, b),
-            _ => return self.holds_alone(n),
+        let (Rule::Divides(a, b)
+        | Rule::EitherDivides(a, b)
+        | Rule::AtLeast(a, b)
+        | Rule::Needs(_, a, b)
+        | Rule::AtMost(a, b)
+        | Rule::Equal(a, b)) = &self.rule
+        else {
+            return self.holds_alone(n);
         };
         // Most are numbers of the declaration: read in place, which saves const evaluation a call.
         let a = if let Quantity::Of(key) = a { Some(n.values[*key as usize]) } else { a.value(n) };
         let b = if let Quantity::Of(key) = b { Some(n.values[*key as usize]) } else { b.value(n) };
         // A quantity beyond 64 bits is beyond any limit, and equals none.
-        let Some(b) = b else { return true };
-        let Some(a) = a else { return !matches!(self.rule, Rule::AtMost(..)) };
+        let Some(b) = b else { return a.is_none() || !matches!(self.rule, Rule::Equal(..)) };
+        let Some(a) = a else { return !matches!(self.rule, Rule::AtMost(..) | Rule::Equal(..)) };
         match self.rule {
             Rule::Divides(..) => a != 0 && b % a == 0,
             Rule::EitherDivides(..) => a != 0 && b != 0 && (a % b == 0 || b % a == 0),
@@ -586,7 +625,8 @@ impl Law {
                 }
                 found
             }
-            Rule::LayersFallToStages => division(n).is_ok(),
+            // Chunks without a pipeline are `vpp-needs-pp`'s to refuse.
+            Rule::LayersFallToStages => n.of(Key::MeshPp) == 1 && shape(n).chunks > 1 || division(n).is_ok(),
             Rule::ChunksOfSchedule => {
                 let (least, most) = Schedule::at(n.of(Key::Schedule)).chunks();
                 let chunks = shape(n).chunks;
@@ -662,6 +702,21 @@ pub(crate) const fn worst_factor(n: &Numbers) -> u64 {
         None => 1000,
     }
 }
+
+/// Whether 0 stands for a number that is not given, and follows from others: written, it says nothing.
+#[must_use]
+pub const fn follows_at_zero(key: Key) -> bool {
+    matches!(
+        key,
+        Key::MeshDp | Key::MeshVpp | Key::MeshWorld | Key::BatchGlobal | Key::BatchGroup | Key::AttentionHeadDim
+    )
+}
+
+/// The name of the law that is judged before all others, and of no key alone: see [`range`].
+pub const NUMBER_RANGE: &str = "number-range";
+
+/// Why there is that law.
+pub const NUMBER_RANGE_WHY: &str = "the numbers of a declaration are of a bounded size";
 
 /// Whether a number is one that its key may hold: the law `number-range`, judged before all others.
 #[must_use]

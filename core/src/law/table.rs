@@ -15,11 +15,17 @@ const STAGE_RANKS: Quantity = Product(super::STAGE_RANKS);
 const EXPERT_RANKS: Quantity = Product(super::EXPERT_RANKS);
 const WORLD: Quantity = Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp, Key::MeshDp]);
 const LAYERS: Quantity = Sum(&[Key::LayersDense, Key::LayersMoe]);
-const SHARED_WIDTH: Quantity = Product(&[Key::ExpertsShared, Key::ExpertsFfn]);
 const GLOBAL_BATCH: Quantity = Product(&[Key::BatchMicro, Key::MeshDp, Key::BatchCount]);
 
 /// The laws. Each is judged only where its numbers are in range, which [`range`](super::range) says first.
 pub const LAWS: &[Law] = &[
+    law(
+        "norms-per-layer",
+        &[Key::NormsPerLayer],
+        AtMost(Of(Key::NormsPerLayer), Just(4)),
+        When::Always,
+        "a norm stands in front of each of a layer's two blocks, and may stand behind it",
+    ),
     law(
         "layer-count",
         &[Key::LayersMoe, Key::LayersDense],
@@ -54,6 +60,13 @@ pub const LAWS: &[Law] = &[
         Rule::Given(Key::ExpertsFfn),
         When::Moe,
         "an expert is a feed-forward network of some width",
+    ),
+    law(
+        "shared-ffn-unused",
+        &[Key::ExpertsSharedFfn, Key::ExpertsShared],
+        AtMost(Of(Key::ExpertsSharedFfn), Just(0)),
+        When::NoShared,
+        "`experts.shared_ffn` is the width of shared experts, and there are none",
     ),
     law(
         "top-k",
@@ -170,7 +183,7 @@ pub const LAWS: &[Law] = &[
     law(
         "shared-ffn-tp",
         &[Key::MeshTp, Key::ExpertsFfn],
-        Divides(Of(Key::MeshTp), SHARED_WIDTH),
+        Divides(Of(Key::MeshTp), Quantity::SharedWidth),
         When::SharedSplit,
         "tensor parallelism splits the shared experts by their width, unless `placement.shared_experts` is replicated",
     ),
@@ -311,7 +324,7 @@ pub const LAWS: &[Law] = &[
         "sequence-sp",
         &[Key::MeshTp, Key::MeshCp, Key::BatchSequence],
         Divides(Product(&[Key::MeshCp, Key::MeshTp]), Of(Key::BatchSequence)),
-        When::SequenceParallel,
+        When::WholeSequence,
         "context and sequence parallelism together split the sequence",
     ),
     law(
@@ -443,7 +456,7 @@ pub const LAWS: &[Law] = &[
     law(
         "block-shared-ffn",
         &[Key::MeshTp, Key::ExpertsFfn],
-        Divides(Product(&[Key::MeshTp, Key::PrecisionBlock]), SHARED_WIDTH),
+        Divides(Product(&[Key::MeshTp, Key::PrecisionBlock]), Quantity::SharedWidth),
         When::SharedBlocks,
         "no rank's part of the shared experts cuts a block of quantised weights",
     ),
@@ -570,6 +583,20 @@ pub const ADVICE: &[Law] = &[
         "ranks beyond the key/value heads hold copies of them: keys, values and their cache stop shrinking",
     ),
     law(
+        "kv-replicated-context",
+        &[Key::MeshCp, Key::MeshTp],
+        AtMost(Product(&[Key::MeshTp, Key::MeshCp]), Of(Key::AttentionKvHeads)),
+        When::KvTraded,
+        "ranks that trade tokens for heads hold copies of key/value heads where there are fewer of these",
+    ),
+    law(
+        "experts-unused",
+        &[Key::ExpertsRouted],
+        AtMost(Of(Key::ExpertsRouted), Just(0)),
+        When::NoMoe,
+        "experts are described, and no layer has any",
+    ),
+    law(
         "expert-state-unsharded",
         &[Key::MeshEp, Key::MeshDp],
         AtLeast(Quantity::ExpertReplicas, Just(2)),
@@ -596,5 +623,26 @@ pub const ADVICE: &[Law] = &[
         AtMost(Of(Key::ZeroDense), Just(ZeroStage::Optimizer as u64)),
         When::Pipelined,
         "sharded gradients are reduced, and sharded parameters gathered, for every micro-batch; some frameworks refuse it",
+    ),
+    law(
+        "zero-experts-in-pipeline",
+        &[Key::ZeroExpert],
+        AtMost(Of(Key::ZeroExpert), Just(ZeroStage::Optimizer as u64)),
+        When::ExpertZeroInPipeline,
+        "sharded gradients are reduced, and sharded parameters gathered, for every micro-batch; some frameworks refuse it",
+    ),
+    law(
+        "zero-ways-replicas",
+        &[Key::ZeroWays],
+        Divides(Of(Key::ZeroWays), Product(&[Key::MeshDp, Key::MeshCp])),
+        When::UniformWays,
+        "only replicas of a parameter can share its state: what is dealt to other ranks is on none",
+    ),
+    law(
+        "zero-ways-experts",
+        &[Key::ZeroWays],
+        Divides(Of(Key::ZeroWays), Quantity::ExpertReplicas),
+        When::UniformExperts,
+        "only replicas of an expert can share its state: what is dealt to other ranks is on none",
     ),
 ];

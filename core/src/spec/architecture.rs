@@ -1,10 +1,10 @@
 //! What a model is, apart from how it is laid out.
 
 use super::schema::{Field, Kind, NUMBER_MAX, Value, field_code, field_decode, field_default, field_in_range};
-use super::schema::{field_required, field_type, field_value, group, kind};
+use super::schema::{Word, field_required, field_type, field_value, group, kind, words};
 use super::values::Switch;
 use crate::key::{Key, KeySet, Numbers};
-use crate::saturating::{add, zero_or};
+use crate::saturating::{add, mul, zero_or};
 
 group! {
     /// The decoder layers: dense ones first, then those with experts (DeepSeek's `first_k_dense_replace`).
@@ -44,6 +44,54 @@ group! {
     }
 }
 
+words! {
+    /// Which projections of attention have a bias.
+    Bias {
+        /// None.
+        None = "none",
+        /// Those of query, key and value.
+        Qkv = "qkv",
+        /// These and the output's.
+        All = "all",
+    }
+}
+
+words! {
+    /// What queries and keys are normalised over, by a weight of its own each.
+    QkNorm {
+        /// They are not.
+        None = "none",
+        /// Each head, by one weight for all heads (Qwen3).
+        Head = "head",
+        /// All heads together, by a weight of their whole width (OLMoE).
+        Full = "full",
+    }
+}
+
+words! {
+    /// The norms of a model.
+    Norm {
+        /// Root mean square: a weight.
+        Rms = "rms",
+        /// Mean and variance: a weight.
+        Layer = "layer",
+        /// Mean and variance: a weight and a bias.
+        LayerBias = "layer_bias",
+    }
+}
+
+words! {
+    /// A value per expert that corrects the router's load without a loss (arXiv:2408.15664).
+    CorrectionBias {
+        /// There is none.
+        Off = "off",
+        /// A buffer, which is saved and is no parameter (DeepSeek-V3).
+        On = "on",
+        /// A parameter (ERNIE 4.5).
+        Parameter = "parameter",
+    }
+}
+
 group! {
     /// Grouped-query attention; with as many key/value heads as query heads it is multi-head attention.
     Gqa {
@@ -53,6 +101,14 @@ group! {
         kv_heads: number at least 1 = AttentionKvHeads;
         /// Width of a head; 0 takes `hidden` over `heads`.
         head_dim: number at least 0 = AttentionHeadDim, default 0;
+        /// Which projections have a bias.
+        bias: Bias = AttentionBias, default Bias::None;
+        /// What queries and keys are normalised over.
+        qk_norm: QkNorm = AttentionQkNorm, default QkNorm::None;
+        /// Whether each head has a learned score that attends to nothing (gpt-oss).
+        sinks: Switch = AttentionSinks, default Switch::Off;
+        /// Whether the query projection is twice as wide and one half gates the output (Qwen3-Next).
+        output_gate: Switch = AttentionOutputGate, default Switch::Off;
     }
 }
 
@@ -84,12 +140,20 @@ group! {
         active: number at least 0 = ExpertsActive, default 0;
         /// Width of one expert's feed-forward network.
         ffn: number at least 0 = ExpertsFfn, default 0;
+        /// Whether the projections of routed experts have a bias (gpt-oss).
+        bias: Switch = ExpertsBias, default Switch::Off;
+        /// Width of all shared experts together, where it is not that of as many routed ones (Qwen1.5-MoE); 0 takes that.
+        shared_ffn: number at least 0 = ExpertsSharedFfn, default 0;
+        /// Whether a sigmoid of the input gates the shared experts' output (Qwen1.5-MoE).
+        shared_gate: Switch = ExpertsSharedGate, default Switch::Off;
+        /// Whether the router's projection has a bias (gpt-oss).
+        router_bias: Switch = ExpertsRouterBias, default Switch::Off;
         /// Groups that routing is limited to (DeepSeek-V3's `n_group`).
         groups: number at least 1 = ExpertsGroups, default 1;
         /// Groups that one token may use (DeepSeek-V3's `topk_group`).
         active_groups: number at least 1 = ExpertsActiveGroups, default 1;
-        /// A bias per expert that corrects the load without a loss (arXiv:2408.15664): a buffer, no parameter.
-        correction_bias: Switch = ExpertsCorrectionBias, default Switch::Off;
+        /// A value per expert that corrects the router's load.
+        correction_bias: CorrectionBias = ExpertsCorrectionBias, default CorrectionBias::Off;
     }
 }
 
@@ -100,6 +164,14 @@ pub struct Architecture {
     pub hidden: u64,
     /// Rows of the embedding table and of the head, as the checkpoint stores them.
     pub vocab: u64,
+    /// Whether the head is the embedding table.
+    pub tied_embeddings: Switch,
+    /// Whether the head has a bias.
+    pub head_bias: Switch,
+    /// Every norm.
+    pub norm: Norm,
+    /// Norms of each layer, beside those of its attention: two in front of its blocks, four also behind them (Grok-1).
+    pub norms_per_layer: u64,
     /// Decoder layers.
     pub layers: Layers,
     /// Attention of every layer.
@@ -108,6 +180,14 @@ pub struct Architecture {
     pub experts: Experts,
     /// Multi-token-prediction modules behind the last layer (DeepSeek-V3's `num_nextn_predict_layers`).
     pub mtp: u64,
+}
+
+impl Experts {
+    /// Width of all shared experts together.
+    #[must_use]
+    pub const fn shared_width(&self) -> u64 {
+        if self.shared > 0 && self.shared_ffn > 0 { self.shared_ffn } else { mul(self.shared, self.ffn) }
+    }
 }
 
 impl Default for Experts {
@@ -121,6 +201,10 @@ impl Architecture {
     pub const DEFAULT: Self = Self {
         hidden: 1,
         vocab: 1,
+        tied_embeddings: Switch::Off,
+        head_bias: Switch::Off,
+        norm: Norm::Rms,
+        norms_per_layer: 2,
         layers: Layers::DEFAULT,
         attention: Attention::Gqa(Gqa::DEFAULT),
         experts: Experts::DEFAULT,
@@ -131,6 +215,10 @@ impl Architecture {
     pub const FIELDS: &'static [Field] = &[
         Field { key: Key::Hidden, value: Value::Number { min: 1 }, required: true },
         Field { key: Key::Vocab, value: Value::Number { min: 1 }, required: true },
+        Field { key: Key::TiedEmbeddings, value: Value::Choice { words: Switch::WORDS, kinds: &[] }, required: false },
+        Field { key: Key::HeadBias, value: Value::Choice { words: Switch::WORDS, kinds: &[] }, required: false },
+        Field { key: Key::Norm, value: Value::Choice { words: Norm::WORDS, kinds: &[] }, required: false },
+        Field { key: Key::NormsPerLayer, value: Value::Number { min: 1 }, required: false },
         Field { key: Key::Layers, value: kind(&[Kind::plain("layers", "Layers", Layers::FIELDS)]), required: true },
         Field {
             key: Key::Attention,

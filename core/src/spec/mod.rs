@@ -13,7 +13,7 @@ mod stage_list;
 mod values;
 
 pub use crate::device::Device;
-pub use architecture::{Architecture, Attention, Experts, Gqa, Layers, Mla};
+pub use architecture::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm};
 pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
     Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
@@ -60,14 +60,29 @@ impl Spec {
     /// Absent keys at their defaults, required ones at the smallest legal number.
     pub const DEFAULT: Self = Self { architecture: Architecture::DEFAULT, layout: Layout::DEFAULT };
 
-    /// Every leaf as one number, by its key.
+    /// Every leaf as one number, by its key, and what follows where it is not given.
     #[must_use]
     pub const fn numbers(&self) -> Numbers {
+        let mut numbers = self.raw_numbers();
+        let mesh = &self.layout.mesh;
+        if mesh.dp == 0 {
+            numbers.dp_follows = true;
+            numbers.put(Key::MeshDp, mesh.settled().dp);
+        }
+        numbers
+    }
+
+    /// Every leaf as it was given.
+    pub(crate) const fn raw_numbers(&self) -> Numbers {
         let (a, l) = (&self.architecture, &self.layout);
         let mut numbers = Numbers::NONE;
         let n = &mut numbers;
         n.put(Key::Hidden, a.hidden);
         n.put(Key::Vocab, a.vocab);
+        n.put(Key::TiedEmbeddings, a.tied_embeddings as u64);
+        n.put(Key::HeadBias, a.head_bias as u64);
+        n.put(Key::Norm, a.norm as u64);
+        n.put(Key::NormsPerLayer, a.norms_per_layer);
         n.put(Key::Mtp, a.mtp);
         a.layers.read(n);
         match &a.attention {
@@ -76,10 +91,6 @@ impl Spec {
         }
         a.experts.read(n);
         l.mesh.read(n);
-        if l.mesh.dp == 0 {
-            n.dp_follows = true;
-            n.put(Key::MeshDp, l.mesh.settled().dp);
-        }
         l.stages.read(n);
         if !l.stages.list.is_none() {
             n.listed = [l.stages.list.layers(), l.stages.list.mtp()];
@@ -148,6 +159,8 @@ impl Spec {
         };
         let top = a.hidden >= 1 && a.hidden <= NUMBER_MAX && a.vocab >= 1 && a.vocab <= NUMBER_MAX;
         top && a.mtp <= NUMBER_MAX
+            && a.norms_per_layer >= 1
+            && a.norms_per_layer <= NUMBER_MAX
             && attention
             && a.layers.is_in_range()
             && a.experts.is_in_range()
@@ -172,6 +185,10 @@ impl Spec {
         match key {
             Key::Hidden => a.hidden = code,
             Key::Vocab => a.vocab = code,
+            Key::TiedEmbeddings => a.tied_embeddings = Switch::at(code),
+            Key::HeadBias => a.head_bias = Switch::at(code),
+            Key::Norm => a.norm = Norm::at(code),
+            Key::NormsPerLayer => a.norms_per_layer = code,
             Key::Mtp => a.mtp = code,
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),

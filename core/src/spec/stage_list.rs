@@ -21,7 +21,8 @@ use crate::text::Text;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StageList {
-    layers: [u8; StageList::MAX],
+    /// Layers of all stages up to and with each: looked up more often than written.
+    ends: [u16; StageList::MAX],
     stages: u16,
     mtp: u8,
 }
@@ -50,14 +51,14 @@ impl Fault {
     /// The fault in one line, with a note on the notation.
     #[must_use]
     pub const fn text(&self) -> Text {
-        const NOTE: &str = "\n= note: E embedding, t layer, m MTP module, L loss, | next stage, x*n or (...)*n repetition (stage-list)";
+        const NOTE: Text = Text::new().str("\n= note: ").str(StageList::NOTATION).str(" (").str(StageList::ID).str(")");
         let text = Text::new().str("`stages.list` cannot be read at character ").int(self.at as u64).str(": ");
-        let Some(letter) = self.letter else { return text.str(self.why).str(NOTE) };
+        let Some(letter) = self.letter else { return text.str(self.why).text(&NOTE) };
         let text = match core::str::from_utf8(&[letter]) {
             Ok(letter) => text.str("`").str(letter).str("` is no letter of the notation"),
             Err(_) => text.str(self.why),
         };
-        text.str(NOTE).str("\n= help: ").str(meant_by(letter))
+        text.text(&NOTE).str("\n= help: ").str(meant_by(letter))
     }
 }
 
@@ -92,8 +93,14 @@ impl StageList {
     /// The most stages that a list holds.
     pub const MAX: usize = 256;
 
+    /// The name under which a text that is no layout string is reported.
+    pub const ID: &str = "stage-list";
+
+    /// The notation in one line.
+    pub const NOTATION: &str = "E embedding, t layer, m MTP module, L loss, | next stage, x*n or (...)*n repetition";
+
     /// No list: stages follow from their number.
-    pub const NONE: Self = Self { layers: [0; Self::MAX], stages: 0, mtp: 0 };
+    pub const NONE: Self = Self { ends: [0; Self::MAX], stages: 0, mtp: 0 };
 
     /// Reads a layout string.
     ///
@@ -153,8 +160,8 @@ impl StageList {
         let mut i = 0;
         while i < stages {
             // Behind the first stage, which also holds the embedding and the most micro-batches.
-            let heavier = i >= 1 && i <= more;
-            list.layers[i as usize] = (share + heavier as u64) as u8;
+            let heavier = if i < more { i } else { more };
+            list.ends[i as usize] = ((i + 1) * share + heavier) as u16;
             i += 1;
         }
         Some(list)
@@ -197,56 +204,51 @@ impl StageList {
     #[must_use]
     pub const fn layers_of(&self, stage: u64) -> u64 {
         assert!(stage < self.stages as u64, "the list is shorter");
-        self.layers[stage as usize] as u64
+        self.ends[stage as usize] as u64 - self.layers_before(stage)
     }
 
     /// Decoder layers of all stages before one.
     pub(crate) const fn layers_before(&self, stage: u64) -> u64 {
-        let (mut sum, mut i) = (0, 0);
-        while i < stage {
-            sum += self.layers[i as usize] as u64;
-            i += 1;
-        }
-        sum
+        if stage == 0 { 0 } else { self.ends[stage as usize - 1] as u64 }
     }
 
-    /// The list in the notation, stages alike in a row as one group.
+    /// The list in the notation, as far as a text has room for it.
     #[must_use]
     pub const fn text(&self) -> Text {
-        let mut text = Text::new();
-        let (mut i, end) = (0, self.stages as usize);
-        while i < end {
-            let mut next = i + 1;
-            while next + 1 < end && i > 0 && self.layers[next] == self.layers[i] {
-                next += 1;
-            }
-            let (alike, layers) = (next - i, self.layers[i] as usize);
-            text = text.str(if i == 0 {
-                "E"
-            } else if alike > 1 {
-                "("
-            } else {
-                ""
-            });
-            text = repeated(text, "t", layers);
-            if i + 1 == end {
-                text = repeated(text, "m", self.mtp as usize).str("L");
-            } else {
-                text = text.str("|");
-            }
-            if alike > 1 {
-                text = text.str(")*").int(alike as u64);
-            }
-            i = next;
+        let (mut text, mut stage) = (Text::new(), 0);
+        while stage < self.stages as u64 {
+            let (piece, next) = self.piece(stage);
+            text = text.text(&piece);
+            stage = next;
         }
         text
+    }
+
+    /// The stages alike from one on, as one group, and the stage behind them. The ends of the list stand alone.
+    const fn piece(&self, stage: u64) -> (Text, u64) {
+        let (layers, end) = (self.layers_of(stage), self.stages as u64);
+        let mut next = stage + 1;
+        while next + 1 < end && stage > 0 && self.layers_of(next) == layers {
+            next += 1;
+        }
+        let alike = next - stage;
+        let text = Text::new().str(if stage == 0 {
+            "E"
+        } else if alike > 1 {
+            "("
+        } else {
+            ""
+        });
+        let text = repeated(text, "t", layers);
+        let text = if next == end { repeated(text, "m", self.mtp as u64).str("L") } else { text.str("|") };
+        (if alike > 1 { text.str(")*").int(alike) } else { text }, next)
     }
 }
 
 /// A letter so many times.
-const fn repeated(mut text: Text, letter: &str, times: usize) -> Text {
+const fn repeated(mut text: Text, letter: &str, times: u64) -> Text {
     if times > 4 {
-        return text.str(letter).str("*").int(times as u64);
+        return text.str(letter).str("*").int(times);
     }
     let mut i = 0;
     while i < times {
@@ -258,13 +260,19 @@ const fn repeated(mut text: Text, letter: &str, times: usize) -> Text {
 
 impl core::fmt::Display for StageList {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.pad(self.text().as_str())
+        let mut stage = 0;
+        while stage < self.stages() {
+            let (piece, next) = self.piece(stage);
+            f.write_str(piece.as_str())?;
+            stage = next;
+        }
+        Ok(())
     }
 }
 
 impl core::fmt::Debug for StageList {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "StageList({:?})", self.text().as_str())
+        write!(f, "StageList({self})")
     }
 }
 
@@ -355,13 +363,13 @@ impl Reading {
                 Ok(())
             }
             b't' if self.list.mtp > 0 => Fault::new(at, "no decoder layer stands behind an MTP module"),
-            b't' => match add_up(self.list.layers[stage], times) {
-                Some(layers) => {
-                    self.list.layers[stage] = layers;
-                    Ok(())
-                }
-                None => Fault::new(at, "a stage holds at most 255 layers"),
-            },
+            b't' if self.list.layers_of(stage as u64) + times > u8::MAX as u64 => {
+                Fault::new(at, "a stage holds at most 255 layers")
+            }
+            b't' => {
+                self.list.ends[stage] += times as u16;
+                Ok(())
+            }
             b'm' => match add_up(self.list.mtp, times) {
                 Some(mtp) => {
                     self.list.mtp = mtp;
@@ -372,6 +380,11 @@ impl Reading {
             b'|' if self.list.mtp > 0 => Fault::new(at, "MTP modules stand on the last stage, with the loss"),
             b'|' if times > (StageList::MAX - 1 - stage) as u64 => Fault::new(at, "a list holds at most 256 stages"),
             b'|' => {
+                let (layers, mut next) = (self.list.ends[stage], 1);
+                while next <= times as usize {
+                    self.list.ends[stage + next] = layers;
+                    next += 1;
+                }
                 self.list.stages += times as u16;
                 Ok(())
             }
@@ -451,9 +464,14 @@ mod tests {
         }
         for (layers, stages) in [(61, 32), (43, 8), (94, 64), (61, 61), (1, 1), (255, 2)] {
             let list = StageList::balanced(layers, stages, 1).expect("there is room");
+            let counts: Vec<u64> = (0..stages).map(|stage| list.layers_of(stage)).collect();
+            assert!(counts.iter().all(|count| count - counts[0] <= 1), "{list}");
             assert_eq!((list.layers(), list.stages(), list.mtp()), (layers, stages, 1));
             assert_eq!(StageList::read(&list.to_string()), Ok(list));
         }
+        // Longer than any message.
+        let long = String::from("E") + &"t*201|t*203|".repeat(127) + "t*201|t*203L";
+        assert_eq!(StageList::parse(&long).to_string(), long);
         assert_eq!(StageList::balanced(3, 4, 0), None);
         assert_eq!(StageList::balanced(1 << 31, 2, 0), None);
     }

@@ -7,7 +7,7 @@
 
 use super::{Violation, breaches, breaches_among};
 use crate::key::{Key, KeySet, Numbers};
-use crate::law::{self, BUDGET_LAWS, LAWS, Law, Rule};
+use crate::law::{self, BUDGET_LAWS, LAWS, Law, Quantity, Rule};
 use crate::spec::{Field, NUMBER_MAX, Spec, Value};
 use crate::stages::Misfit;
 
@@ -81,8 +81,10 @@ pub(super) const fn blame(
 ) -> Violation {
     let mut best: Option<Remedy> = None;
     let demand = Demand { pardoned: pardoned(law, numbers), demanded: 0 };
+    // Of stages a division is proposed instead of keys that nobody wrote.
+    let passes = if matches!(law.rule, Rule::LayersFallToStages) { 1 } else { 2 };
     let mut pass = 0;
-    while pass < 2 && best.is_none() {
+    while pass < passes && best.is_none() {
         let mut i = 0;
         while i < law.at.len() {
             let key = law.at[i];
@@ -153,39 +155,58 @@ const fn carried(law: &Law, numbers: &Numbers, key: Key, reach: u64) -> Option<C
 /// Laws that a remedy of this one may leave broken, by their places: those on degrees that other breaches are to be
 /// blamed for. Three ranks for 64 heads and 256 experts are wrong twice; 4 mends the heads only once it is 4 for both.
 const fn pardoned(law: &Law, numbers: &Numbers) -> u128 {
-    let (own, mut suspects, mut left) = (KeySet::of(law.at), KeySet::EMPTY, breaches(numbers));
+    let (own, mut pardoned, mut left) = (KeySet::of(law.at), 0, breaches(numbers));
     while left != 0 {
         let other = &LAWS[left.trailing_zeros() as usize];
         let mut i = 0;
         while i < other.at.len() {
             // One and the same degree is no excuse for itself.
             if is_degree(other.at[i]) && !own.has(other.at[i]) {
-                suspects = suspects.with(other.at[i]);
+                pardoned |= laws_on(other.at[i], numbers);
             }
             i += 1;
         }
         left &= left - 1;
     }
-    laws_on(suspects)
+    pardoned
 }
 
-/// Laws that depend on some of these keys, budgets apart, by their places.
-const fn laws_on(keys: KeySet) -> u128 {
-    let (mut laws, mut i) = (0_u128, 0);
+/// Laws that depend on each key, budgets apart, by their places: looked up, since const evaluation is slow to find them.
+const LAWS_ON: [u128; Key::ALL.len()] = {
+    let (mut laws, mut i) = ([0_u128; Key::ALL.len()], 0);
     while i < LAWS.len() - BUDGET_LAWS {
-        if LAWS[i].keys().intersects(keys) {
-            laws |= 1 << i;
+        let (keys, mut key) = (LAWS[i].keys(), 0);
+        while key < Key::ALL.len() {
+            if keys.has(Key::ALL[key]) {
+                laws[key] |= 1 << i;
+            }
+            key += 1;
         }
         i += 1;
     }
     laws
+};
+
+/// Laws that depend on a number, or on one that follows from it.
+pub(super) const fn laws_on(key: Key, numbers: &Numbers) -> u128 {
+    let follows = numbers.dp_follows && matches!(key, Key::MeshWorld | Key::MeshTp | Key::MeshCp | Key::MeshPp);
+    LAWS_ON[key as usize] | if follows { LAWS_ON[Key::MeshDp as usize] } else { 0 }
 }
 
-/// The first key of a law that was written, else the first; of stages that take more layers than there are, not `pp`.
+/// The first key of a law that was written, else the first; of stages that take more layers than there are, not `pp`; of
+/// layers that do not fall to chunks, the chunks.
 const fn likeliest(law: &Law, numbers: &Numbers, written: KeySet) -> Key {
-    let takes_too_much =
-        matches!(law.rule, Rule::LayersFallToStages) && matches!(law::division(numbers), Err(Misfit::Layers));
-    let mut i = takes_too_much as usize;
+    let misfit = match law.rule {
+        Rule::LayersFallToStages => match law::division(numbers) {
+            Err(misfit) => Some(misfit),
+            Ok(_) => None,
+        },
+        _ => None,
+    };
+    if matches!(misfit, Some(Misfit::Chunks(..))) && written.has(Key::MeshVpp) {
+        return Key::MeshVpp;
+    }
+    let mut i = matches!(misfit, Some(Misfit::Layers)) as usize;
     while i < law.at.len() {
         if written.has(law.at[i]) {
             return law.at[i];
@@ -201,7 +222,7 @@ const fn lasting(law: &Law, numbers: &Numbers, best: Remedy, reach: u64) -> Reme
     if breaches(numbers).count_ones() < 2 {
         return best;
     }
-    let demand = Demand { pardoned: 0, demanded: laws_on(KeySet::EMPTY.with(best.key)) };
+    let demand = Demand { pardoned: 0, demanded: laws_on(best.key, numbers) };
     match remedy(law, numbers, best.key, demand, reach) {
         Some(lasting) => lasting,
         None => best,
@@ -247,9 +268,10 @@ const fn search(
 ) -> Option<Remedy> {
     let (old, before) = (numbers.of(key), breaches(numbers));
     // Laws on other keys stay as they are.
-    let laws = laws_on(KeySet::EMPTY.with(key));
+    let laws = laws_on(key, numbers);
+    let stride = stride(law, numbers, key);
     let mut trial = *numbers;
-    let mut value = start(law, numbers, key, old, up);
+    let mut value = start(law, numbers, key, old, stride, up);
     let mut steps = 0;
     while steps < reach && value >= range.0 && value <= range.1 {
         trial.change(key, value);
@@ -261,20 +283,38 @@ const fn search(
         }
         steps += 1;
         if up {
-            value += 1;
-        } else if value == 0 {
+            value = value.saturating_add(stride);
+        } else if value < stride {
             return None;
         } else {
-            value -= 1;
+            value -= stride;
         }
     }
     None
 }
 
+/// How far apart values of a key are that a number divides, where the law asks for that: from one to the next, whatever
+/// lies between.
+const fn stride(law: &Law, numbers: &Numbers, key: Key) -> u64 {
+    let Rule::Divides(a, b) = law.rule else { return 1 };
+    let others = match b {
+        Quantity::Of(of) if of as u8 == key as u8 => Some(1),
+        Quantity::Product(keys) if KeySet::of(keys).has(key) => cofactor(keys, numbers, key),
+        _ => None,
+    };
+    match (a.value(numbers), others) {
+        (Some(divisor), Some(others)) if divisor > 0 && !KeySet::of(a.keys()).has(key) => {
+            divisor / law::gcd(divisor, others)
+        }
+        _ => 1,
+    }
+}
+
 /// Where the search begins on one side: next to the number, or, where what must hold says how far off the first legal
 /// value is at least, there. The search is thereby bounded by the *other* numbers.
-const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, up: bool) -> u64 {
-    let next = if up { old.saturating_add(1) } else { old.saturating_sub(1) };
+const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, stride: u64, up: bool) -> u64 {
+    let below = old.saturating_sub(1);
+    let next = if up { (old / stride).saturating_add(1).saturating_mul(stride) } else { below - below % stride };
     let bound = match law.rule {
         Rule::Divides(a, b) if KeySet::of(a.keys()).has(key) => b.value(numbers),
         Rule::Equal(a, b) if KeySet::of(a.keys()).has(key) => b.value(numbers),

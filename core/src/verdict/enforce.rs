@@ -1,7 +1,7 @@
 //! How the compiler reports numbers that only it knows: all laws that wait for them are judged once, then each is
 //! enforced in a constant of its own, so that all breaches are reported.
 
-use super::blame::{CONST_REACH, blame};
+use super::blame::{CONST_REACH, blame, laws_on};
 use super::{Violation, breaches_among};
 use crate::key::{Key, KeySet};
 use crate::law::{self, LAWS};
@@ -33,14 +33,45 @@ impl LawSet {
         Self(bits)
     }
 
-    /// Those of the set that a Spec breaks. Of a Spec with a number out of range nothing but that can be said.
+    /// Those of the set that a Spec breaks, some of whose keys were written for the compiler to read. Of a Spec with a
+    /// number out of range nothing but that can be said.
     #[must_use]
-    pub const fn broken(self, spec: &Spec) -> Self {
-        if !spec.is_in_range() {
+    pub const fn broken(self, spec: &Spec, written: u128) -> Self {
+        let zeros = KeySet::of_bits(written & FOLLOW.bits());
+        if !spec.is_in_range() || !zeros.is_empty() && has_zero(spec, zeros) {
             return Self(OUT_OF_RANGE);
+        }
+        let mesh = &spec.layout.mesh;
+        if mesh.dp == 0 && mesh.world > 0 && !mesh.is_whole() {
+            // `world-replicas` says so; what else a part of a replica breaks is no news.
+            let numbers = spec.numbers();
+            return Self(breaches_among(self.0 & !laws_on(Key::MeshDp, &numbers), &numbers));
         }
         Self(breaches_among(self.0, &spec.numbers()))
     }
+}
+
+/// The keys whose 0 stands for what is not given.
+const FOLLOW: KeySet = {
+    let (mut keys, mut i) = (KeySet::EMPTY, 0);
+    while i < Key::ALL.len() {
+        if law::follows_at_zero(Key::ALL[i]) {
+            keys = keys.with(Key::ALL[i]);
+        }
+        i += 1;
+    }
+    keys
+};
+
+const fn has_zero(spec: &Spec, keys: KeySet) -> bool {
+    let (numbers, mut left) = (spec.raw_numbers(), keys.bits());
+    while left != 0 {
+        if numbers.values[left.trailing_zeros() as usize] == 0 {
+            return true;
+        }
+        left &= left - 1;
+    }
+    false
 }
 
 /// Panics with the text of those of some laws that the Spec breaks, or with that of a number out of range: how the
@@ -62,8 +93,8 @@ const fn report(at: Key, laws: u128, broken: LawSet, written: KeySet, spec: &Spe
     let numbers = spec.numbers();
     if broken.0 == OUT_OF_RANGE {
         if laws & OUT_OF_RANGE != 0
-            && let Some(number) = numbers.get(at)
-            && !law::range(at, number)
+            && let Some(number) = spec.raw_numbers().get(at)
+            && (!law::range(at, number) || number == 0 && law::follows_at_zero(at))
         {
             let text = Violation { law: None, at, below: None, above: None, carried: None }.text(spec);
             panic!("{}", text.as_str());

@@ -8,8 +8,8 @@ use crate::key::Key;
 use crate::law::{self, Law, Quantity, Rule};
 use crate::plan::Plan;
 use crate::saturating::{cut, zero_or};
-use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, Zero, ZeroStage};
-use crate::stages::{self, Misfit, Order};
+use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, ZeroStage};
+use crate::stages::{self, Misfit, Order, Part};
 use crate::text::Text;
 
 /// A value as a declaration writes it.
@@ -23,6 +23,11 @@ const fn written(text: Text, key: Key, code: u64) -> Text {
         _ if matches!(key, Key::RoutingSkew | Key::RoutingFactor) => text.thousandths(code),
         _ => text.int(code),
     }
+}
+
+/// Whether one ZeRO stage is said of all parameters.
+const fn is_one_zero(spec: &Spec) -> bool {
+    spec.layout.zero.dense as u8 == spec.layout.zero.expert as u8
 }
 
 /// Whether a key holds a word of a closed list.
@@ -53,6 +58,10 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
         Quantity::Places => places(text, spec),
+        Quantity::SharedWidth if spec.architecture.experts.shared_ffn > 0 => {
+            return assigned(text, Key::ExpertsSharedFfn, spec);
+        }
+        Quantity::SharedWidth => joined(text, &[Key::ExpertsShared, Key::ExpertsFfn], "` x `"),
         Quantity::PhysicalExperts if spec.layout.placement.redundant_experts == 0 => {
             return assigned(text, Key::ExpertsRouted, spec);
         }
@@ -126,7 +135,7 @@ impl Violation {
     pub const fn id(&self) -> &'static str {
         match self.law {
             Some(law) => law.id,
-            None => "number-range",
+            None => law::NUMBER_RANGE,
         }
     }
 
@@ -135,6 +144,9 @@ impl Violation {
     pub const fn message(&self, spec: &Spec) -> Text {
         let text = Text::new();
         let Some(law) = self.law else {
+            if self.is_said_zero(spec) {
+                return text.str("`").str(self.at.path()).str("` = 0 is less than 1");
+            }
             let text = assigned(text, self.at, spec);
             return match Spec::least(self.at) {
                 Some(least) if matches!(spec.numbers().get(self.at), Some(n) if n < least) => {
@@ -150,6 +162,7 @@ impl Violation {
                 quantity(quantity(text, a, spec).str(" neither divides nor is divided by "), b, spec)
             }
             Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
+            Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
             Rule::Equal(a, b) => quantity(quantity(text, a, spec).str(" is not "), b, spec),
@@ -168,7 +181,8 @@ impl Violation {
             Rule::LastGroupFills => {
                 let text = assigned(text, Key::BatchCount, spec).str(" leaves a last group of ");
                 let last = law::last_group(&spec.numbers());
-                assigned(text.int(last).str(" micro-batches, fewer than "), Key::MeshPp, spec)
+                let text = text.int(last).str(if last == 1 { " micro-batch" } else { " micro-batches" });
+                assigned(text.str(", fewer than "), Key::MeshPp, spec)
             }
             Rule::RanksHoldLayers => match Plan::unchecked(*spec) {
                 Some(plan) => text
@@ -192,12 +206,17 @@ impl Violation {
         }
     }
 
+    /// Whether a number is out of range because it says 0 where it could be left out.
+    const fn is_said_zero(&self, spec: &Spec) -> bool {
+        self.law.is_none() && law::follows_at_zero(self.at) && spec.raw_numbers().of(self.at) == 0
+    }
+
     /// Why the law is one, with its name.
     #[must_use]
     pub const fn note(&self) -> Text {
         let (id, why) = match self.law {
             Some(law) => (law.id, law.why),
-            None => ("number-range", "the numbers of a declaration are of a bounded size"),
+            None => (law::NUMBER_RANGE, law::NUMBER_RANGE_WHY),
         };
         Text::new().str(why).str(" (").str(id).str(")")
     }
@@ -216,13 +235,20 @@ impl Violation {
     #[must_use]
     pub const fn help(&self, spec: &Spec) -> Text {
         let text = Text::new();
-        let Some(law) = self.law else { return text };
+        let Some(law) = self.law else {
+            return if self.is_said_zero(spec) { text.str("leave it out: it follows from the others") } else { text };
+        };
         match law.rule {
             Rule::FitsDevice => return relief(text, spec),
+            Rule::Given(Key::ZeroWays) => return text.str("write `ways`, a divisor of the ranks of a stage"),
+            Rule::Given(Key::MeshCpInner) => return text.str("write `cp_inner`, a divisor of `cp`"),
             Rule::Given(_) => return text,
             Rule::IsKept(key) => return text.str("`").str(key.path()).str("` is `fp32`, `bf16`, `fp16` or `fp8`"),
             Rule::AtMost(Quantity::Of(Key::ZeroWays), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `groups: uniform`");
+            }
+            Rule::AtMost(Quantity::Of(Key::ExpertsRouted), Quantity::Just(0)) => {
+                return text.str("leave `experts` out, or say in `layers` how many layers have them");
             }
             Rule::AtMost(Quantity::Of(Key::BatchGroup), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `schedule: interleaved`");
@@ -230,8 +256,13 @@ impl Violation {
             Rule::AtMost(Quantity::Of(Key::MeshCpInner), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `context: hierarchical`");
             }
-            Rule::AtMost(Quantity::Of(Key::ZeroDense), _) if self.below.is_none() => {
-                return text.str("write `zero: optimizer`");
+            Rule::AtMost(Quantity::Of(Key::ZeroDense), Quantity::Just(most)) if is_one_zero(spec) => {
+                return text.str("write `zero: ").str(ZeroStage::at(most).word()).str("`");
+            }
+            Rule::Equal(Quantity::Of(Key::ZeroExpert), _) => {
+                let (dense, expert) = (spec.layout.zero.dense, spec.layout.zero.expert);
+                let most = if dense as u8 > expert as u8 { dense } else { expert };
+                return text.str("write `zero: ").str(most.word()).str("`");
             }
             Rule::AtMost(Quantity::Sum(_), Quantity::Just(0)) if !spec.layout.stages.list.is_none() => {
                 return text.str("leave out all keys of `stages` but the list");
@@ -241,6 +272,11 @@ impl Violation {
         let text = match (self.below, self.above) {
             (Some(value), None) | (None, Some(value)) if is_word(self.at) => {
                 return written(text.str("write `").str(self.at.name()).str(": "), self.at, value).str("`");
+            }
+            // Words have an order, but are not near each other.
+            (Some(below), Some(above)) if is_word(self.at) => {
+                let text = written(text.str("write `").str(self.at.name()).str(": "), self.at, below);
+                written(text.str("` or `").str(self.at.name()).str(": "), self.at, above).str("`")
             }
             (Some(below), Some(above)) => {
                 let text = text.str("the nearest legal values of `").str(self.at.path()).str("` are ");
@@ -296,11 +332,10 @@ impl Violation {
 /// Stages that would hold the layers as they are, where none are declared apart or none of what is mends it.
 const fn stages_help(text: Text, spec: &Spec) -> Text {
     let stages = spec.layout.stages;
-    if law::shape(&spec.numbers()).chunks > 1 {
+    if law::shape(&spec.numbers()).chunks > 1 || matches!(law::division(&spec.numbers()), Err(Misfit::Weighed(_))) {
         return list_help(text, spec);
     }
     if (text.is_empty() || stages.first == 0 && stages.last == 0)
-        && !matches!(law::division(&spec.numbers()), Err(Misfit::Weighed(_)))
         && let Some(last) = stages::proposal(spec.architecture.layers.count(), spec.layout.mesh.pp)
     {
         let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
@@ -389,12 +424,18 @@ const fn chunks_help(text: Text, spec: &Spec) -> Text {
         (least, _) if spec.layout.mesh.vpp == 0 && chunks < least => {
             Text::new().str("say how many: `mesh: mesh { vpp: 2 }`, or list the stages")
         }
+        (2, most) if most > 2 && chunks < 2 => Text::new().str("write `vpp: 2` or more, or `schedule: one_f_one_b`"),
         (_, 1) if chunks > 1 => {
             let text = if text.is_empty() { text } else { text.str("; or ") };
             text.str("write `schedule: interleaved`")
         }
         _ => text,
     }
+}
+
+/// So many things.
+const fn counted(text: Text, n: u64, what: &str) -> Text {
+    text.int(n).str(" ").str(what).str(if n == 1 { "" } else { "s" })
 }
 
 /// How layers fail to fall to stages.
@@ -406,8 +447,13 @@ const fn misfit(text: Text, spec: &Spec) -> Text {
         Err(Misfit::Rest(division)) if division.first == 0 && division.last == 0 => {
             quantity(quantity(text, pipeline, spec).str(" does not divide "), layers, spec)
         }
-        Err(Misfit::Chunks(share)) => {
-            assigned(text, Key::MeshVpp, spec).str(" does not divide the ").int(share).str(" layers of a rank")
+        Err(Misfit::Chunks(share, part)) => {
+            let text = assigned(text, Key::MeshVpp, spec).str(" does not divide the ");
+            counted(text, share, "layer").str(match part {
+                Part::First => " that `stages.first` gives",
+                Part::Last => " that `stages.last` gives",
+                Part::Others => " of a rank",
+            })
         }
         Err(Misfit::Rest(division)) => quantity(text, pipeline, spec)
             .str(" leaves ")
@@ -502,33 +548,60 @@ const fn next_largest(inventory: &Inventory, phase: Phase, last: Option<usize>) 
     largest
 }
 
-/// Changes of one key that would make the worst rank fit: tried, not guessed.
+/// A change that may make the worst rank fit, and how it is written; nothing if it changes nothing.
+const fn relieved(spec: &Spec, change: usize) -> (Spec, &'static str) {
+    let mut trial = *spec;
+    let l = &mut trial.layout;
+    let (dense, expert) = (l.zero.dense as u8, l.zero.expert as u8);
+    let least = if dense < expert { dense } else { expert };
+    match change {
+        0 if matches!(l.recompute, Recompute::None) => {
+            l.recompute = Recompute::Full;
+            (trial, "`recompute: full`")
+        }
+        1 if least < ZeroStage::Optimizer as u8 => {
+            l.zero = l.zero.at(ZeroStage::Optimizer);
+            (trial, "`zero: optimizer`")
+        }
+        2 if l.batch.micro > 1 => {
+            l.batch.micro = 1;
+            (trial, "`micro: 1`")
+        }
+        3 if least < ZeroStage::Parameters as u8 => {
+            l.zero = l.zero.at(ZeroStage::Parameters);
+            (trial, "`zero: parameters`")
+        }
+        4 if spec.architecture.layers.moe > 0 => {
+            l.mesh.ep = l.mesh.ep.saturating_mul(2);
+            (trial, "`ep` doubled")
+        }
+        _ => (trial, ""),
+    }
+}
+
+const CHANGES: usize = 5;
+
+/// Changes that would make the worst rank fit, up to three, one by one or else two together: tried, not guessed.
 const fn relief(mut text: Text, spec: &Spec) -> Text {
-    let mut found = 0;
-    let mut i = 0;
-    while i < 3 {
-        let mut trial = *spec;
-        let (differs, change) = match i {
-            0 => {
-                trial.layout.recompute = Recompute::Full;
-                (matches!(spec.layout.recompute, Recompute::None), "`recompute: full`")
-            }
-            1 => {
-                trial.layout.zero = Zero::OPTIMIZER;
-                let zero = spec.layout.zero;
-                let is_less = matches!(zero.dense, ZeroStage::None) || matches!(zero.expert, ZeroStage::None);
-                (is_less, "`zero: optimizer`")
-            }
-            _ => {
-                trial.layout.batch.micro = 1;
-                (spec.layout.batch.micro > 1, "`micro: 1`")
-            }
-        };
-        if differs && is_valid(&trial) {
+    let (mut found, mut i) = (0, 0);
+    while i < CHANGES && found < 3 {
+        let (trial, change) = relieved(spec, i);
+        if !change.is_empty() && is_valid(&trial) {
             text = text.str(if found == 0 { "it fits with " } else { ", or with " }).str(change);
             found += 1;
         }
         i += 1;
+    }
+    let mut pair = 0;
+    while found == 0 && pair < CHANGES * CHANGES {
+        let (one, other) = (pair / CHANGES, pair % CHANGES);
+        let (first, change) = relieved(spec, one);
+        let (both, more) = relieved(&first, other);
+        if one < other && !change.is_empty() && !more.is_empty() && is_valid(&both) {
+            text = text.str("it fits with ").str(change).str(" and ").str(more);
+            found += 1;
+        }
+        pair += 1;
     }
     text
 }

@@ -64,7 +64,7 @@ impl Small {
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
             1099511627776,
         )
-        .broken(&Self::__SPEC_MAIN);
+        .broken(&Self::__SPEC_MAIN, 9223372036854775808);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].

@@ -51,7 +51,7 @@ impl Small {
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
             10225664,
         )
-        .broken(&Self::__SPEC_MAIN);
+        .broken(&Self::__SPEC_MAIN, 100663297);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,

@@ -5,7 +5,7 @@ use moe_model::moe_model;
 moe_model! {
     pub struct M;
 
-    architecture: preset(gpt_oss_120b),
+    architecture: preset(falcon_180b),
 
     layout Main: layout {
         mesh: mesh { dp: 64, pp: 16, ep: 64 },

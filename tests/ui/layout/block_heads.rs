@@ -1,4 +1,4 @@
-// block-heads: one head of a rank is 192 wide, a block and a half.
+// block-heads: the output of one head of a rank is 64 wide, half a block.
 use moe_model::moe_model;
 
 moe_model! {
@@ -8,7 +8,7 @@ moe_model! {
     hidden: 7168,
     vocab: 129_280,
     layers: layers { dense: 3, moe: 58, ffn: 18_432 },
-    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 64 },
     experts: experts {
         routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
     },

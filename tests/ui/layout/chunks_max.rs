@@ -1,4 +1,4 @@
-// chunks-max: a rank holds 64 chunks at most.
+// chunks-max: a rank holds 32 chunks at most.
 use moe_model::moe_model;
 
 moe_model! {

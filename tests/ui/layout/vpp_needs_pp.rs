@@ -16,7 +16,7 @@ moe_model! {
 
     /// The paper's.
     layout Paper: layout {
-        mesh: mesh { dp: 32, tp: 2, vpp: 61, ep: 8, etp: 1, sequence_parallel: on },
+        mesh: mesh { dp: 32, tp: 2, vpp: 4, ep: 8, etp: 1, sequence_parallel: on },
         stages: even,
         schedule: interleaved,
         zero: zero { dense: optimizer, expert: optimizer, groups: moe_block },

@@ -66,7 +66,7 @@ impl Serialize for Leaf<'_> {
                 None if self.code.is_multiple_of(1000) => serializer.serialize_u64(self.code / 1000),
                 None => Err(ser::Error::custom(format!("`{path}` has more digits than a file keeps"))),
             },
-            Value::StageList => serializer.serialize_str(self.list.text().as_str()),
+            Value::StageList => serializer.collect_str(self.list),
             Value::Percent => serializer.collect_str(&format_args!("{}%", self.code)),
             Value::Choice { words, .. } => match usize::try_from(self.code).ok().and_then(|place| words.get(place)) {
                 Some(word) => serializer.serialize_str(word.word),

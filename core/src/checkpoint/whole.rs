@@ -1,0 +1,43 @@
+//! From entries of an inventory to tensors as files hold them: parts of one tensor together, the heads and what each
+//! has as one dimension.
+
+use crate::inventory::{Entry, Module};
+use crate::saturating::{add, mul};
+use crate::sizes::{Dim, Sizes};
+use alloc::vec::Vec;
+
+/// A tensor as files hold it, by its name in `weights.rs`; those of all experts of a layer are one, of experts first.
+#[derive(Clone, Debug)]
+pub(super) struct Whole {
+    pub(super) name: &'static str,
+    pub(super) module: Module,
+    pub(super) shape: Vec<u64>,
+}
+
+/// The tensors that entries of one layer are parts of.
+pub(super) fn wholes(entries: &[Entry], sizes: &Sizes) -> Vec<Whole> {
+    let mut list: Vec<Whole> = Vec::new();
+    for entry in entries {
+        let shape = flat(&entry.shape, sizes);
+        match list.last_mut() {
+            // Parts are rows of it.
+            Some(last) if last.name == entry.name => last.shape[0] = add(last.shape[0], shape[0]),
+            _ => list.push(Whole { name: entry.name, module: entry.module, shape }),
+        }
+    }
+    list
+}
+
+fn flat(shape: &[Dim; 4], sizes: &Sizes) -> Vec<u64> {
+    let is_heads = |dim: &Dim| *dim != Dim::ONE && (*dim == sizes.heads || *dim == sizes.kv_heads);
+    let len = shape.iter().rposition(|dim| *dim != Dim::ONE).map_or(1, |last| last + 1);
+    let (mut flat, mut joins): (Vec<u64>, bool) = (Vec::new(), false);
+    for dim in &shape[..len] {
+        match flat.last_mut() {
+            Some(last) if joins => *last = mul(*last, dim.global),
+            _ => flat.push(dim.global),
+        }
+        joins = is_heads(dim);
+    }
+    flat
+}

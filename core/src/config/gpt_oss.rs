@@ -1,0 +1,36 @@
+//! `gpt_oss`: experts in every layer, with a bias in each projection and in the router, and a sink for each head.
+
+use super::ModelType;
+use super::fields::{Fields, Idle};
+use super::parts::{all_moe, bias, ends, gqa_of_width, local_experts};
+use crate::checkpoint::Naming;
+use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Switch};
+use alloc::format;
+
+pub(super) const GPT_OSS: ModelType = ModelType {
+    name: "gpt_oss",
+    naming: &Naming::GPT_OSS,
+    idle: Idle {
+        only: &[("architectures", &[r#"["GptOssForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
+        // A window masks scores, and changes no tensor.
+        ignored: &["initial_context_length", "sliding_window", "swiglu_alpha", "swiglu_limit"],
+    },
+    read: gpt_oss,
+};
+
+fn gpt_oss(fields: &mut Fields<'_>) -> Architecture {
+    let (attention, experts) = (gqa_of_width(fields), local_experts(fields));
+    fields.each("layer_types", &["full_attention", "sliding_attention"]);
+    // The name that the model's own code uses.
+    let own = fields.optional("experts_per_token");
+    if own.is_some_and(|own| own != experts.active) {
+        let how = format!("is not `num_experts_per_tok` = {}", experts.active);
+        fields.contradicts("experts_per_token", &["num_experts_per_tok"], how);
+    }
+    Architecture {
+        layers: all_moe(fields),
+        attention: Attention::Gqa(Gqa { bias: bias(fields, Bias::All, Switch::On), sinks: Switch::On, ..attention }),
+        experts: Experts { bias: Switch::On, router_bias: Switch::On, ..experts },
+        ..ends(fields)
+    }
+}

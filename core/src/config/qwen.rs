@@ -1,0 +1,109 @@
+//! `qwen2_moe` (Qwen1.5-MoE), `qwen3` and `qwen3_moe`.
+
+use super::ModelType;
+use super::fields::{Fields, Idle};
+use super::parts::{all_moe, bias, ends, gqa, gqa_of_width, layer_count};
+use crate::checkpoint::Naming;
+use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, QkNorm, Switch};
+
+/// Experts in every layer beside a gated shared one, and biases that no published config mentions.
+pub(super) const QWEN2_MOE: ModelType = ModelType {
+    name: "qwen2_moe",
+    naming: &Naming::QWEN2_MOE,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["Qwen2MoeForCausalLM"]"#]),
+            ("decoder_sparse_step", &["1"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("mlp_only_layers", &["[]"]),
+        ],
+        ignored: IGNORED_MOE,
+    },
+    read: qwen2_moe,
+};
+
+/// Dense layers, each head's queries and keys normalised.
+pub(super) const QWEN3: ModelType = ModelType {
+    name: "qwen3",
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[("architectures", &[r#"["Qwen3ForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
+        ignored: IGNORED,
+    },
+    read: qwen3,
+};
+
+/// The same with experts in every layer.
+pub(super) const QWEN3_MOE: ModelType = ModelType {
+    name: "qwen3_moe",
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["Qwen3MoeForCausalLM"]"#]),
+            ("decoder_sparse_step", &["1"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("mlp_only_layers", &["[]"]),
+        ],
+        ignored: IGNORED_MOE,
+    },
+    read: qwen3_moe,
+};
+
+/// A window masks scores, and changes no tensor.
+const IGNORED: &[&str] = &["max_window_layers", "sliding_window", "use_sliding_window"];
+
+/// How scores become weights, and the width of dense layers, which are none.
+const IGNORED_MOE: &[&str] =
+    &["intermediate_size", "max_window_layers", "norm_topk_prob", "sliding_window", "use_sliding_window"];
+
+fn qwen2_moe(fields: &mut Fields<'_>) -> Architecture {
+    let ends = ends(fields);
+    let attention = gqa(fields, ends.hidden);
+    windows(fields);
+    let is_biased = fields.switch("qkv_bias", Switch::On).is_on();
+    Architecture {
+        layers: all_moe(fields),
+        attention: Attention::Gqa(Gqa { bias: if is_biased { Bias::Qkv } else { Bias::None }, ..attention }),
+        experts: Experts {
+            shared: 1,
+            shared_ffn: fields.positive("shared_expert_intermediate_size"),
+            shared_gate: Switch::On,
+            ..experts(fields)
+        },
+        ..ends
+    }
+}
+
+fn qwen3(fields: &mut Fields<'_>) -> Architecture {
+    let ends = ends(fields);
+    Architecture {
+        attention: attention(fields),
+        layers: Layers { dense: layer_count(fields), moe: 0, ffn: fields.number("intermediate_size") },
+        ..ends
+    }
+}
+
+fn qwen3_moe(fields: &mut Fields<'_>) -> Architecture {
+    let ends = ends(fields);
+    Architecture { attention: attention(fields), layers: all_moe(fields), experts: experts(fields), ..ends }
+}
+
+fn attention(fields: &mut Fields<'_>) -> Attention {
+    let attention = gqa_of_width(fields);
+    windows(fields);
+    Attention::Gqa(Gqa { bias: bias(fields, Bias::All, Switch::Off), qk_norm: QkNorm::Head, ..attention })
+}
+
+/// Which layers have a window.
+fn windows(fields: &mut Fields<'_>) {
+    fields.each("layer_types", &["full_attention", "sliding_attention"]);
+}
+
+fn experts(fields: &mut Fields<'_>) -> Experts {
+    Experts {
+        routed: fields.number("num_experts"),
+        active: fields.number("num_experts_per_tok"),
+        ffn: fields.number("moe_intermediate_size"),
+        ..Experts::DEFAULT
+    }
+}

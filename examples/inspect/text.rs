@@ -1,0 +1,74 @@
+//! The report for people: tables of totals, modules and tensors.
+
+use crate::report::{Report, Row};
+use comfy_table::{CellAlignment, Table, TableStyle};
+
+/// All of it.
+pub(crate) fn of(report: &Report) -> String {
+    let of_type = report.model_type.map(|model_type| format!(", a {model_type}")).unwrap_or_default();
+    let mut text = format!("{}{of_type}; tensors named as those of {}\n", report.source, report.naming);
+    text += &table("Totals", &["<", "elements"], totals(report));
+    let modules = report.modules.iter().map(|of| vec![of.module.replace('_', " "), grouped(of.parameters)]);
+    text += &table("Parameters by module", &["<", "parameters"], modules);
+    text += &tensors("Tensors", &report.tensors);
+    if let Some(mtp) = &report.mtp {
+        text += &tensors("Tensors of multi-token-prediction modules", &mtp.tensors);
+    }
+    text
+}
+
+fn totals(report: &Report) -> Vec<Vec<String>> {
+    let parameters = &report.parameters;
+    let mut rows = vec![
+        ("parameters", parameters.total),
+        ("that a token meets", parameters.active),
+        ("  without the input embedding", parameters.active_without_input_embedding),
+        ("  without embedding and head", parameters.active_without_embedding_and_head),
+        ("buffers", report.buffers),
+        ("checkpoint", report.checkpoint_elements),
+    ];
+    if let Some(mtp) = &report.mtp {
+        rows.extend([
+            ("multi-token prediction: parameters", mtp.parameters),
+            ("  buffers", mtp.buffers),
+            ("  copies of embedding and head", mtp.copies),
+            ("checkpoint with all of these", mtp.checkpoint_elements),
+        ]);
+    }
+    rows.into_iter().map(|(name, count)| vec![name.to_owned(), grouped(count)]).collect()
+}
+
+fn tensors(title: &str, rows: &[Row]) -> String {
+    let cells = |row: &Row| {
+        let shape: Vec<String> = row.shape.iter().map(u64::to_string).collect();
+        let kind = if row.kind == "parameter" { "" } else { row.kind };
+        vec![row.name.clone(), shape.join(" x "), grouped(row.count), grouped(row.elements), kind.to_owned()]
+    };
+    table(title, &["<name", "<shape", "number", "elements", "<"], rows.iter().map(cells))
+}
+
+/// A table below its title: columns hold numbers, on the right, or words, on the left, whose header begins with `<`.
+fn table(title: &str, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new());
+    table.set_header(header.iter().map(|name| name.trim_start_matches('<')));
+    table.add_rows(rows);
+    for (column, name) in table.column_iter_mut().zip(header) {
+        column.set_cell_alignment(if name.starts_with('<') { CellAlignment::Left } else { CellAlignment::Right });
+        column.set_padding((0, 2));
+    }
+    table.lines().fold(format!("\n{title}\n"), |text, line| text + line.trim_end() + "\n")
+}
+
+/// A whole number with thousands separators.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

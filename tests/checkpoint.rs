@@ -1,0 +1,523 @@
+//! Checkpoints tensor by tensor: names, shapes and kinds of every one are what transformers saves of the model (of
+//! Grok-1, what its own code does). See `tests/data/README.md` for the files.
+
+use moe_model::checkpoint::{Kind, Naming, Pattern, Tensor};
+use moe_model::inventory::Module;
+use moe_model::preset::{PRESETS, Preset};
+use moe_model::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm, Switch};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// Where a model of a file comes from.
+enum Model {
+    Preset(&'static str),
+    /// No preset yet: as its config says.
+    Written(&'static Naming, Architecture),
+}
+
+use Model::{Preset as Named, Written};
+
+const PLAIN: Architecture = Architecture::DEFAULT;
+const EXPERTS: Experts = Experts::DEFAULT;
+
+const fn gqa(heads: u64, kv_heads: u64, head_dim: u64) -> Gqa {
+    Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT }
+}
+
+const fn experts(routed: u64, active: u64, ffn: u64) -> Experts {
+    Experts { routed, active, ffn, ..EXPERTS }
+}
+
+const fn dense(layers: u64, ffn: u64) -> Layers {
+    Layers { dense: layers, moe: 0, ffn }
+}
+
+const fn moe(layers: u64) -> Layers {
+    Layers { dense: 0, moe: layers, ffn: 0 }
+}
+
+const fn per_head(gqa: Gqa) -> Attention {
+    Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..gqa })
+}
+
+/// Every file, and the model that it is of.
+const MODELS: &[(&str, Model)] = &[
+    ("deepseek-moe-16b", Named("deepseek_moe_16b")),
+    ("deepseek-r1", Named("deepseek_r1")),
+    ("deepseek-v2", Named("deepseek_v2")),
+    ("deepseek-v2-lite", Named("deepseek_v2_lite")),
+    ("deepseek-v3", Named("deepseek_v3")),
+    ("kimi-k2", Named("kimi_k2")),
+    ("llama-2-7b", Named("llama_2_7b")),
+    ("llama-3.1-70b", Named("llama_3_1_70b")),
+    ("llama-3.1-8b", Named("llama_3_1_8b")),
+    ("mixtral-8x7b", Named("mixtral_8x7b")),
+    (
+        "dbrx",
+        Written(
+            &Naming::DBRX,
+            Architecture {
+                hidden: 6144,
+                vocab: 100_352,
+                norm: Norm::Layer,
+                layers: moe(40),
+                attention: Attention::Gqa(gqa(48, 8, 128)),
+                experts: experts(16, 4, 10_752),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "dots.llm1",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 4096,
+                vocab: 152_064,
+                layers: Layers { dense: 1, moe: 61, ffn: 10_944 },
+                attention: per_head(gqa(32, 32, 128)),
+                experts: Experts { shared: 2, correction_bias: CorrectionBias::On, ..experts(128, 6, 1408) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "ernie-4.5-300b-a47b",
+        Written(
+            &Naming::ERNIE4_5_MOE,
+            Architecture {
+                hidden: 8192,
+                vocab: 103_424,
+                tied_embeddings: Switch::On,
+                layers: Layers { dense: 3, moe: 51, ffn: 28_672 },
+                attention: Attention::Gqa(gqa(64, 8, 128)),
+                experts: Experts { correction_bias: CorrectionBias::Parameter, ..experts(64, 8, 3584) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "glm-4.5",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 5120,
+                vocab: 151_552,
+                layers: Layers { dense: 3, moe: 89, ffn: 12_288 },
+                attention: per_head(Gqa { bias: Bias::Qkv, ..gqa(96, 8, 128) }),
+                experts: Experts { shared: 1, correction_bias: CorrectionBias::On, ..experts(160, 8, 1536) },
+                mtp: 1,
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "glm-4.7-flash",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 2048,
+                vocab: 154_880,
+                layers: Layers { dense: 1, moe: 46, ffn: 10_240 },
+                attention: Attention::Mla(Mla {
+                    heads: 20,
+                    q_rank: 768,
+                    kv_rank: 512,
+                    nope: 192,
+                    rope: 64,
+                    value: 256,
+                }),
+                experts: Experts { shared: 1, correction_bias: CorrectionBias::On, ..experts(64, 4, 1536) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "gpt-oss-120b",
+        Written(
+            &Naming::GPT_OSS,
+            Architecture {
+                hidden: 2880,
+                vocab: 201_088,
+                layers: moe(36),
+                attention: Attention::Gqa(Gqa { bias: Bias::All, sinks: Switch::On, ..gqa(64, 8, 64) }),
+                experts: Experts { bias: Switch::On, router_bias: Switch::On, ..experts(128, 4, 2880) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "granite-3.1-1b-a400m",
+        Written(
+            &Naming::GRANITEMOE,
+            Architecture {
+                hidden: 1024,
+                vocab: 49_155,
+                tied_embeddings: Switch::On,
+                layers: moe(24),
+                attention: Attention::Gqa(gqa(16, 8, 64)),
+                experts: experts(32, 8, 512),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "grok-1",
+        Written(
+            &Naming::GROK_1,
+            Architecture {
+                hidden: 6144,
+                vocab: 131_072,
+                tied_embeddings: Switch::On,
+                norms_per_layer: 4,
+                layers: moe(64),
+                attention: Attention::Gqa(gqa(48, 8, 128)),
+                experts: experts(8, 2, 32_768),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "hunyuan-a13b",
+        Written(
+            &Naming::HUNYUAN_V1_MOE,
+            Architecture {
+                hidden: 4096,
+                vocab: 128_167,
+                tied_embeddings: Switch::On,
+                layers: moe(32),
+                attention: per_head(gqa(32, 8, 128)),
+                experts: Experts { shared: 1, ..experts(64, 8, 3072) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "llama-4-scout",
+        Written(
+            &Naming::LLAMA4,
+            Architecture {
+                hidden: 5120,
+                vocab: 202_048,
+                layers: moe(48),
+                attention: Attention::Gqa(gqa(40, 8, 128)),
+                experts: Experts { shared: 1, ..experts(16, 1, 8192) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "minimax-m2.5",
+        Written(
+            &Naming::MIXTRAL,
+            Architecture {
+                hidden: 3072,
+                vocab: 200_064,
+                layers: moe(62),
+                attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Full, ..gqa(48, 8, 128) }),
+                experts: Experts { correction_bias: CorrectionBias::On, ..experts(256, 8, 1536) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "olmoe-1b-7b",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 2048,
+                vocab: 50_304,
+                layers: moe(16),
+                attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Full, ..gqa(16, 16, 128) }),
+                experts: experts(64, 8, 1024),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "phi-3.5-moe",
+        Written(
+            &Naming::MIXTRAL,
+            Architecture {
+                hidden: 4096,
+                vocab: 32_064,
+                head_bias: Switch::On,
+                norm: Norm::LayerBias,
+                layers: moe(32),
+                attention: Attention::Gqa(Gqa { bias: Bias::All, ..gqa(32, 8, 128) }),
+                experts: experts(16, 2, 6400),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "qwen1.5-moe-a2.7b",
+        Written(
+            &Naming::QWEN2_MOE,
+            Architecture {
+                hidden: 2048,
+                vocab: 151_936,
+                layers: moe(24),
+                attention: Attention::Gqa(Gqa { bias: Bias::Qkv, ..gqa(16, 16, 128) }),
+                experts: Experts { shared: 1, shared_ffn: 5632, shared_gate: Switch::On, ..experts(60, 4, 1408) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "qwen3-0.6b",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 1024,
+                vocab: 151_936,
+                tied_embeddings: Switch::On,
+                layers: dense(28, 3072),
+                attention: per_head(gqa(16, 8, 128)),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "qwen3-8b",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 4096,
+                vocab: 151_936,
+                layers: dense(36, 12_288),
+                attention: per_head(gqa(32, 8, 128)),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "qwen3-30b-a3b",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 2048,
+                vocab: 151_936,
+                layers: moe(48),
+                attention: per_head(gqa(32, 4, 128)),
+                experts: experts(128, 8, 768),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        "qwen3-235b-a22b",
+        Written(
+            &Naming::LLAMA,
+            Architecture {
+                hidden: 4096,
+                vocab: 151_936,
+                layers: moe(94),
+                attention: per_head(gqa(64, 4, 128)),
+                experts: experts(128, 8, 1536),
+                ..PLAIN
+            },
+        ),
+    ),
+];
+
+impl Model {
+    fn parts(&self) -> (&'static Naming, Architecture) {
+        match self {
+            Named(name) => {
+                let preset = Preset::named(name).unwrap_or_else(|| panic!("no preset {name}"));
+                (preset.naming, preset.architecture)
+            }
+            Written(naming, architecture) => (naming, *architecture),
+        }
+    }
+
+    fn checkpoint(&self) -> Vec<Tensor> {
+        let (naming, architecture) = self.parts();
+        architecture.checkpoint(naming)
+    }
+}
+
+/// Shape and kind of every tensor, by its name.
+type Tensors = BTreeMap<String, (Vec<u64>, Kind)>;
+
+/// Takes in what a pattern stands for; no name may stand twice.
+fn add(tensors: &mut Tensors, names: &Pattern, shape: &[u64], kind: Kind) {
+    for name in names.names() {
+        let before = tensors.insert(name, (shape.to_vec(), kind));
+        assert!(before.is_none(), "a name of {names} stands twice");
+    }
+}
+
+fn expanded<'t>(list: impl IntoIterator<Item = &'t Tensor>) -> Tensors {
+    let mut tensors = Tensors::new();
+    for tensor in list {
+        add(&mut tensors, &tensor.name, &tensor.shape, tensor.kind);
+    }
+    tensors
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/tensors")
+}
+
+fn file(model: &str) -> Value {
+    let path = folder().join(format!("{model}.json"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).expect("the file is JSON")
+}
+
+/// Pattern, shape and kind of each line of a file.
+fn lines(list: &Value) -> impl Iterator<Item = (&str, Vec<u64>, Kind)> {
+    list.as_array().expect("a list of tensors").iter().map(|line| {
+        let shape = line[1].as_array().expect("a shape").iter();
+        let kind = match line[2].as_str() {
+            Some("param") => Kind::Parameter,
+            Some("buffer") => Kind::Buffer,
+            other => panic!("what is {other:?}?"),
+        };
+        let shape = shape.map(|length| length.as_u64().expect("a length")).collect();
+        (line[0].as_str().expect("a pattern"), shape, kind)
+    })
+}
+
+fn pattern(text: &str) -> Pattern {
+    Pattern::parse(text).unwrap_or_else(|| panic!("{text} is a pattern"))
+}
+
+fn of_file(list: &Value) -> Tensors {
+    let mut tensors = Tensors::new();
+    for (text, shape, kind) in lines(list) {
+        add(&mut tensors, &pattern(text), &shape, kind);
+    }
+    tensors
+}
+
+/// Maps are equal; of two that are not, what either has alone.
+fn assert_same(model: &str, ours: &Tensors, theirs: &Tensors) {
+    let alone = |a: &Tensors, b: &Tensors| {
+        let alone = a.iter().filter(|(name, tensor)| b.get(*name) != Some(tensor));
+        alone.take(9).map(|(name, tensor)| format!("{name}: {tensor:?}")).collect::<Vec<_>>()
+    };
+    assert!(ours == theirs, "{model}: only ours {:#?}, only theirs {:#?}", alone(ours, theirs), alone(theirs, ours));
+}
+
+#[test]
+fn every_tensor_has_its_name_shape_and_kind() {
+    for (model, of) in MODELS {
+        let (list, file) = (of.checkpoint(), file(model));
+        let main = || list.iter().filter(|tensor| tensor.module != Module::Mtp);
+        assert_same(model, &expanded(main()), &of_file(&file["tensors"]));
+        let elements: u64 = main().map(Tensor::elements).sum();
+        assert_eq!(Some(elements), file["checkpoint_elements"].as_u64(), "{model}");
+    }
+}
+
+/// What transformers holds of the modules in memory, as checkpoints name it: `mtp` of the file.
+fn mtp_of_file(list: &Value, layer: u64) -> Tensors {
+    let mut tensors = Tensors::new();
+    for (text, shape, kind) in lines(list) {
+        let behind = text.strip_prefix("layers.{0}.").expect("there is one module").replace("mtp_block.", "");
+        let name = format!("model.layers.{layer}.{}", behind.replace("post_norm.", "shared_head.norm."));
+        let Some((before, projection)) = name.split_once("experts.").filter(|_| shape.len() == 3) else {
+            add(&mut tensors, &pattern(&name), &shape, kind);
+            continue;
+        };
+        let (names, rows) = match projection {
+            "gate_up_proj" => (&["gate_proj", "up_proj"] as &[_], shape[1] / 2),
+            _ => (&["down_proj"] as &[_], shape[1]),
+        };
+        for projection in names {
+            let name = format!("{before}experts.{{0..{}}}.{projection}.weight", shape[0] - 1);
+            add(&mut tensors, &pattern(&name), &[rows, shape[2]], kind);
+        }
+    }
+    tensors
+}
+
+#[test]
+fn mtp_modules_are_further_layers() {
+    let mut tested = 0;
+    for (model, of) in MODELS {
+        let (file, (_, architecture)) = (file(model), of.parts());
+        let list: Vec<Tensor> = of.checkpoint().into_iter().filter(|tensor| tensor.module == Module::Mtp).collect();
+        let (copies, own): (Vec<_>, Vec<_>) = list.iter().partition(|tensor| tensor.kind == Kind::Copy);
+        if file["mtp"].is_null() {
+            assert!(list.is_empty(), "{model}");
+            continue;
+        }
+        tested += 1;
+        let layer = architecture.layers.count();
+        assert_same(model, &expanded(own.iter().copied()), &mtp_of_file(&file["mtp"], layer));
+        let parameters = own.iter().filter(|tensor| tensor.kind == Kind::Parameter);
+        assert_eq!(parameters.map(|tensor| tensor.elements()).sum::<u64>(), architecture.mtp_parameters(), "{model}");
+        let table = (vec![architecture.vocab, architecture.hidden], Kind::Copy);
+        let name = |name| (format!("model.layers.{layer}.{name}"), table.clone());
+        let expected = [name("embed_tokens.weight"), name("shared_head.head.weight")].into_iter().collect();
+        assert_same(model, &expanded(copies.iter().copied()), &expected);
+    }
+    assert_eq!(tested, 3);
+}
+
+/// Elements of whole checkpoints as the hub counts them: parameters, buffers, multi-token prediction and copies.
+#[test]
+fn whole_checkpoints_have_the_hubs_elements() {
+    for (model, hub) in [("deepseek-r1", 684_489_845_504_u64), ("glm-4.5", 358_337_791_296)] {
+        let (_, of) = MODELS.iter().find(|(name, _)| *name == model).expect("it is listed");
+        assert_eq!(of.checkpoint().iter().map(Tensor::elements).sum::<u64>(), hub, "{model}");
+    }
+}
+
+#[test]
+fn active_parameters_without_the_ends() {
+    for (model, of) in MODELS {
+        let (file, (_, architecture)) = (file(model), of.parts());
+        let ours = architecture.active_without_input_embedding();
+        assert_eq!(Some(ours), file["active_without_input_embedding"].as_u64(), "{model}");
+        let ours = architecture.active_without_embedding_and_head();
+        assert_eq!(Some(ours), file["active_without_embedding_and_head"].as_u64(), "{model}");
+    }
+}
+
+/// The list of tensors says what the sums say.
+#[test]
+fn lists_agree_with_sums() {
+    let presets = PRESETS.iter().map(|preset| (preset.naming, preset.architecture));
+    for (naming, architecture) in presets.chain(MODELS.iter().map(|(_, of)| of.parts())) {
+        let list = architecture.checkpoint(naming);
+        let sum = |kind, module: &dyn Fn(Module) -> bool| {
+            let of = list.iter().filter(|tensor| tensor.kind == kind && module(tensor.module));
+            of.map(Tensor::elements).sum::<u64>()
+        };
+        assert_eq!(sum(Kind::Parameter, &|module| module != Module::Mtp), architecture.parameters().total());
+        assert_eq!(sum(Kind::Parameter, &|module| module == Module::Mtp), architecture.mtp_parameters());
+        assert_eq!(sum(Kind::Buffer, &|module| module != Module::Mtp), architecture.buffer_elements());
+        for tensor in &list {
+            let module = tensor.module;
+            let expected = if module == Module::Mtp {
+                architecture.mtp_parameters()
+            } else {
+                architecture.module_parameters(module)
+            };
+            assert_eq!(sum(Kind::Parameter, &|other| other == module), expected, "{module:?}");
+        }
+    }
+}
+
+#[test]
+fn every_file_and_every_naming_is_tested() {
+    let mut files: Vec<String> = fs::read_dir(folder())
+        .expect("the folder is there")
+        .map(|file| file.expect("the folder can be listed").file_name().to_string_lossy().replace(".json", ""))
+        .collect();
+    files.sort();
+    let mut models: Vec<&str> = MODELS.iter().map(|(model, _)| *model).collect();
+    models.sort_unstable();
+    assert_eq!(files, models);
+    for naming in Naming::ALL {
+        assert!(MODELS.iter().any(|(_, of)| of.parts().0.name == naming.name), "{}", naming.name);
+        assert_eq!(Naming::named(naming.name), Some(*naming), "a name stands once");
+    }
+}

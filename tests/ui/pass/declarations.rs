@@ -1,0 +1,427 @@
+//! Written by `SNAPSHOTS=overwrite cargo test --test declaration`: declarations out of architectures, which must
+//! compile and mean the same. See `tests/declaration.rs`.
+#![deny(missing_docs, warnings)]
+
+moe_model::moe_model! {
+    /// DeepSeekMoE 16B: 16.4B parameters, 2.8B active
+    pub struct DeepseekMoe16b;
+
+    hidden: 2048,
+    vocab: 102_400,
+    layers: layers { dense: 1, moe: 27, ffn: 10_944 },
+    attention: gqa { heads: 16, kv_heads: 16, head_dim: 128 },
+    experts: experts { routed: 64, shared: 2, active: 6, ffn: 1408 },
+}
+
+moe_model::moe_model! {
+    /// DeepSeek-V2: 235.7B parameters, 21.4B active
+    pub struct DeepseekV2;
+
+    hidden: 5120,
+    vocab: 102_400,
+    layers: layers { dense: 1, moe: 59, ffn: 12_288 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts { routed: 160, shared: 2, active: 6, ffn: 1536, groups: 8, active_groups: 3 },
+}
+
+moe_model::moe_model! {
+    /// DeepSeek-V2-Lite: 15.7B parameters, 2.7B active; queries without a latent
+    pub struct DeepseekV2Lite;
+
+    hidden: 2048,
+    vocab: 102_400,
+    layers: layers { dense: 1, moe: 26, ffn: 10_944 },
+    attention: mla { heads: 16, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts { routed: 64, shared: 2, active: 6, ffn: 1408 },
+}
+
+moe_model::moe_model! {
+    /// DeepSeek-V3: 671.0B parameters, 37.6B active, and one multi-token-prediction module
+    pub struct DeepseekV3;
+
+    hidden: 7168,
+    vocab: 129_280,
+    layers: layers { dense: 3, moe: 58, ffn: 18_432 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4,
+        correction_bias: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// DeepSeek-R1: the architecture of DeepSeek-V3, 671.0B parameters, 37.6B active
+    pub struct DeepseekR1;
+
+    hidden: 7168,
+    vocab: 129_280,
+    layers: layers { dense: 3, moe: 58, ffn: 18_432 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4,
+        correction_bias: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Kimi K2: 1026.4B parameters, 32.9B active
+    pub struct KimiK2;
+
+    hidden: 7168,
+    vocab: 163_840,
+    layers: layers { dense: 1, moe: 60, ffn: 18_432 },
+    attention: mla { heads: 64, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts { routed: 384, shared: 1, active: 8, ffn: 2048, correction_bias: on },
+}
+
+moe_model::moe_model! {
+    /// dots.llm1: 142.8B parameters, 14.0B active
+    pub struct DotsLlm1;
+
+    hidden: 4096,
+    vocab: 152_064,
+    layers: layers { dense: 1, moe: 61, ffn: 10_944 },
+    attention: gqa { heads: 32, kv_heads: 32, head_dim: 128, qk_norm: head },
+    experts: experts { routed: 128, shared: 2, active: 6, ffn: 1408, correction_bias: on },
+}
+
+moe_model::moe_model! {
+    /// ERNIE 4.5 300B-A47B, embeddings tied: 298.6B parameters, 47.1B active
+    pub struct Ernie45300bA47b;
+
+    hidden: 8192,
+    vocab: 103_424,
+    tied_embeddings: on,
+    layers: layers { dense: 3, moe: 51, ffn: 28_672 },
+    attention: gqa { heads: 64, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 64, active: 8, ffn: 3584, correction_bias: parameter },
+}
+
+moe_model::moe_model! {
+    /// GLM-4.5: 352.8B parameters, 33.6B active, and one multi-token-prediction module
+    pub struct Glm45;
+
+    hidden: 5120,
+    vocab: 151_552,
+    layers: layers { dense: 3, moe: 89, ffn: 12_288 },
+    attention: gqa { heads: 96, kv_heads: 8, head_dim: 128, bias: qkv, qk_norm: head },
+    experts: experts { routed: 160, shared: 1, active: 8, ffn: 1536, correction_bias: on },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// GLM-4.7-Flash: 29.9B parameters, 3.9B active
+    pub struct Glm47Flash;
+
+    hidden: 2048,
+    vocab: 154_880,
+    layers: layers { dense: 1, moe: 46, ffn: 10_240 },
+    attention: mla { heads: 20, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 },
+    experts: experts { routed: 64, shared: 1, active: 4, ffn: 1536, correction_bias: on },
+}
+
+moe_model::moe_model! {
+    /// Hunyuan-A13B: 80.4B parameters, 12.7B active
+    pub struct HunyuanA13b;
+
+    hidden: 4096,
+    vocab: 128_167,
+    tied_embeddings: on,
+    layers: layers { moe: 32 },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128, qk_norm: head },
+    experts: experts { routed: 64, shared: 1, active: 8, ffn: 3072 },
+}
+
+moe_model::moe_model! {
+    /// MiniMax-M2.5: 228.7B parameters, 11.0B active
+    pub struct MinimaxM25;
+
+    hidden: 3072,
+    vocab: 200_064,
+    layers: layers { moe: 62 },
+    attention: gqa { heads: 48, kv_heads: 8, head_dim: 128, qk_norm: full },
+    experts: experts { routed: 256, active: 8, ffn: 1536, correction_bias: on },
+}
+
+moe_model::moe_model! {
+    /// Qwen1.5-MoE-A2.7B: 14.3B parameters, 2.7B active
+    pub struct Qwen15MoeA27b;
+
+    hidden: 2048,
+    vocab: 151_936,
+    layers: layers { moe: 24 },
+    attention: gqa { heads: 16, kv_heads: 16, head_dim: 128, bias: qkv },
+    experts: experts {
+        routed: 60, shared: 1, active: 4, ffn: 1408, shared_ffn: 5632, shared_gate: on,
+    },
+}
+
+moe_model::moe_model! {
+    /// Qwen3 0.6B: 0.6B parameters, dense
+    pub struct Qwen306b;
+
+    hidden: 1024,
+    vocab: 151_936,
+    tied_embeddings: on,
+    layers: layers { dense: 28, ffn: 3072 },
+    attention: gqa { heads: 16, kv_heads: 8, head_dim: 128, qk_norm: head },
+}
+
+moe_model::moe_model! {
+    /// Qwen3 8B: 8.2B parameters, dense
+    pub struct Qwen38b;
+
+    hidden: 4096,
+    vocab: 151_936,
+    layers: layers { dense: 36, ffn: 12_288 },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128, qk_norm: head },
+}
+
+moe_model::moe_model! {
+    /// Qwen3 30B-A3B: 30.5B parameters, 3.4B active
+    pub struct Qwen330bA3b;
+
+    hidden: 2048,
+    vocab: 151_936,
+    layers: layers { moe: 48 },
+    attention: gqa { heads: 32, kv_heads: 4, head_dim: 128, qk_norm: head },
+    experts: experts { routed: 128, active: 8, ffn: 768 },
+}
+
+moe_model::moe_model! {
+    /// Qwen3 235B-A22B: 235.1B parameters, 22.2B active
+    pub struct Qwen3235bA22b;
+
+    hidden: 4096,
+    vocab: 151_936,
+    layers: layers { moe: 94 },
+    attention: gqa { heads: 64, kv_heads: 4, head_dim: 128, qk_norm: head },
+    experts: experts { routed: 128, active: 8, ffn: 1536 },
+}
+
+moe_model::moe_model! {
+    /// Mixtral 8x7B: 46.7B parameters, 12.9B active
+    pub struct Mixtral8x7b;
+
+    hidden: 4096,
+    vocab: 32_000,
+    layers: layers { moe: 32 },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 8, active: 2, ffn: 14_336 },
+}
+
+moe_model::moe_model! {
+    /// Mixtral 8x22B (v0.1, vocabulary of 32,000): 140.6B parameters, 39.2B active
+    pub struct Mixtral8x22b;
+
+    hidden: 6144,
+    vocab: 32_000,
+    layers: layers { moe: 56 },
+    attention: gqa { heads: 48, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 8, active: 2, ffn: 16_384 },
+}
+
+moe_model::moe_model! {
+    /// Grok-1: 315.7B parameters, 83.8B active
+    pub struct Grok1;
+
+    hidden: 6144,
+    vocab: 131_072,
+    tied_embeddings: on,
+    norms_per_layer: 4,
+    layers: layers { moe: 64 },
+    attention: gqa { heads: 48, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 8, active: 2, ffn: 32_768 },
+}
+
+moe_model::moe_model! {
+    /// DBRX: 131.6B parameters, 36.5B active
+    pub struct Dbrx;
+
+    hidden: 6144,
+    vocab: 100_352,
+    norm: layer,
+    layers: layers { moe: 40 },
+    attention: gqa { heads: 48, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 16, active: 4, ffn: 10_752 },
+}
+
+moe_model::moe_model! {
+    /// Phi-3.5-MoE: 41.9B parameters, 6.6B active
+    pub struct Phi35Moe;
+
+    hidden: 4096,
+    vocab: 32_064,
+    head_bias: on,
+    norm: layer_bias,
+    layers: layers { moe: 32 },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128, bias: all },
+    experts: experts { routed: 16, active: 2, ffn: 6400 },
+}
+
+moe_model::moe_model! {
+    /// OLMoE 1B-7B: 6.9B parameters, 1.3B active
+    pub struct Olmoe1b7b;
+
+    hidden: 2048,
+    vocab: 50_304,
+    layers: layers { moe: 16 },
+    attention: gqa { heads: 16, kv_heads: 16, head_dim: 128, qk_norm: full },
+    experts: experts { routed: 64, active: 8, ffn: 1024 },
+}
+
+moe_model::moe_model! {
+    /// Granite 3.1 1B-A400M: 1.3B parameters, 0.4B active
+    pub struct Granite311bA400m;
+
+    hidden: 1024,
+    vocab: 49_155,
+    tied_embeddings: on,
+    layers: layers { moe: 24 },
+    attention: gqa { heads: 16, kv_heads: 8, head_dim: 64 },
+    experts: experts { routed: 32, active: 8, ffn: 512 },
+}
+
+moe_model::moe_model! {
+    /// gpt-oss-120b: 116.8B parameters, 5.7B active
+    pub struct GptOss120b;
+
+    hidden: 2880,
+    vocab: 201_088,
+    layers: layers { moe: 36 },
+    attention: gqa { heads: 64, kv_heads: 8, head_dim: 64, bias: all, sinks: on },
+    experts: experts { routed: 128, active: 4, ffn: 2880, bias: on, router_bias: on },
+}
+
+moe_model::moe_model! {
+    /// Llama 2 7B: 6.7B parameters, dense
+    pub struct Llama27b;
+
+    hidden: 4096,
+    vocab: 32_000,
+    layers: layers { dense: 32, ffn: 11_008 },
+    attention: gqa { heads: 32, kv_heads: 32, head_dim: 128 },
+}
+
+moe_model::moe_model! {
+    /// Llama 3.1 8B: 8.0B parameters, dense
+    pub struct Llama318b;
+
+    hidden: 4096,
+    vocab: 128_256,
+    layers: layers { dense: 32, ffn: 14_336 },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+}
+
+moe_model::moe_model! {
+    /// Llama 3.1 70B: 70.6B parameters, dense
+    pub struct Llama3170b;
+
+    hidden: 8192,
+    vocab: 128_256,
+    layers: layers { dense: 80, ffn: 28_672 },
+    attention: gqa { heads: 64, kv_heads: 8, head_dim: 128 },
+}
+
+moe_model::moe_model! {
+    /// Llama 4 Scout, the text decoder: 107.8B parameters, 17.2B active
+    pub struct Llama4Scout;
+
+    hidden: 5120,
+    vocab: 202_048,
+    layers: layers { moe: 48 },
+    attention: gqa { heads: 40, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 16, shared: 1, active: 1, ffn: 8192 },
+}
+
+moe_model::moe_model! {
+    /// Every key.
+    ///
+    /// And a second paragraph.
+    pub struct EveryKey;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layers: layers { dense: 1, moe: 2, ffn: 1_234_567 },
+    attention: gqa {
+        heads: 16, kv_heads: 4, head_dim: 64, bias: all, qk_norm: full, sinks: on, output_gate: on,
+    },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Every key of latent attention.
+    pub struct Latent;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layers: layers { dense: 1, moe: 2, ffn: 1_234_567 },
+    attention: mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// As few keys as there can be.
+    pub struct Fewest;
+
+    hidden: 64,
+    vocab: 100,
+    layers: layers { dense: 1, ffn: 256 },
+    attention: gqa { heads: 1, kv_heads: 1 },
+}
+
+fn main() {
+    assert_eq!(DeepseekMoe16b::ARCHITECTURE, moe_model::preset::DEEPSEEK_MOE_16B);
+    assert_eq!(DeepseekV2::ARCHITECTURE, moe_model::preset::DEEPSEEK_V2);
+    assert_eq!(DeepseekV2Lite::ARCHITECTURE, moe_model::preset::DEEPSEEK_V2_LITE);
+    assert_eq!(DeepseekV3::ARCHITECTURE, moe_model::preset::DEEPSEEK_V3);
+    assert_eq!(DeepseekR1::ARCHITECTURE, moe_model::preset::DEEPSEEK_R1);
+    assert_eq!(KimiK2::ARCHITECTURE, moe_model::preset::KIMI_K2);
+    assert_eq!(DotsLlm1::ARCHITECTURE, moe_model::preset::DOTS_LLM1);
+    assert_eq!(Ernie45300bA47b::ARCHITECTURE, moe_model::preset::ERNIE_4_5_300B_A47B);
+    assert_eq!(Glm45::ARCHITECTURE, moe_model::preset::GLM_4_5);
+    assert_eq!(Glm47Flash::ARCHITECTURE, moe_model::preset::GLM_4_7_FLASH);
+    assert_eq!(HunyuanA13b::ARCHITECTURE, moe_model::preset::HUNYUAN_A13B);
+    assert_eq!(MinimaxM25::ARCHITECTURE, moe_model::preset::MINIMAX_M2_5);
+    assert_eq!(Qwen15MoeA27b::ARCHITECTURE, moe_model::preset::QWEN1_5_MOE_A2_7B);
+    assert_eq!(Qwen306b::ARCHITECTURE, moe_model::preset::QWEN3_0_6B);
+    assert_eq!(Qwen38b::ARCHITECTURE, moe_model::preset::QWEN3_8B);
+    assert_eq!(Qwen330bA3b::ARCHITECTURE, moe_model::preset::QWEN3_30B_A3B);
+    assert_eq!(Qwen3235bA22b::ARCHITECTURE, moe_model::preset::QWEN3_235B_A22B);
+    assert_eq!(Mixtral8x7b::ARCHITECTURE, moe_model::preset::MIXTRAL_8X7B);
+    assert_eq!(Mixtral8x22b::ARCHITECTURE, moe_model::preset::MIXTRAL_8X22B);
+    assert_eq!(Grok1::ARCHITECTURE, moe_model::preset::GROK_1);
+    assert_eq!(Dbrx::ARCHITECTURE, moe_model::preset::DBRX);
+    assert_eq!(Phi35Moe::ARCHITECTURE, moe_model::preset::PHI_3_5_MOE);
+    assert_eq!(Olmoe1b7b::ARCHITECTURE, moe_model::preset::OLMOE_1B_7B);
+    assert_eq!(Granite311bA400m::ARCHITECTURE, moe_model::preset::GRANITE_3_1_1B_A400M);
+    assert_eq!(GptOss120b::ARCHITECTURE, moe_model::preset::GPT_OSS_120B);
+    assert_eq!(Llama27b::ARCHITECTURE, moe_model::preset::LLAMA_2_7B);
+    assert_eq!(Llama318b::ARCHITECTURE, moe_model::preset::LLAMA_3_1_8B);
+    assert_eq!(Llama3170b::ARCHITECTURE, moe_model::preset::LLAMA_3_1_70B);
+    assert_eq!(Llama4Scout::ARCHITECTURE, moe_model::preset::LLAMA_4_SCOUT);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layers: Layers { dense: 1, moe: 0, ffn: 256 }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off }), experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off }, mtp: 0 }";
+    assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
+}
