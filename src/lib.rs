@@ -164,6 +164,28 @@ pub use moe_model_gpu as gpu;
 /// }
 /// ```
 ///
+/// # Warnings
+///
+/// What is legal but costs something, such as padding or a stage that waits, is a warning at its number. Macros on stable
+/// Rust have one way to warn, the use of something deprecated: `#[allow(deprecated)]` or `#[expect(deprecated)]` stands on
+/// the layout that it concerns, or on a module around the declaration. On the invocation `moe_model!` itself the compiler
+/// ignores either, and calls it unused.
+///
+/// ```
+/// # #![deny(deprecated, unfulfilled_lint_expectations)]
+/// moe_model::moe_model! {
+///     pub struct Padded;
+///     architecture: preset(deepseek_v3),
+///     vocab: 129_281,
+///     #[expect(deprecated)]
+///     layout Main: layout {
+///         mesh: mesh { dp: 32, tp: 2, ep: 64, sequence_parallel: on },
+///         batch: batch { sequence: 4096, count: 32 },
+///         accounting: paper,
+///     },
+/// }
+/// ```
+///
 /// # Constants and expressions
 ///
 /// ```

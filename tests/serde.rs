@@ -184,6 +184,9 @@ fn stage_lists() {
     }
     let fault = with("\"Ettt|ttttt\"").expect_err("the loss is missing");
     assert!(fault.contains("`stages.list` cannot be read at character 11: the loss `L` comes last"), "{fault}");
+    let fault = with("\"Et|[tt|]*30L\"").expect_err("brackets");
+    assert!(fault.contains("character 4: `[` is no letter of the notation"), "{fault}");
+    assert!(fault.ends_with("= help: a group stands in parentheses: `(tt|)*30`\n"), "{fault}");
     let fault = with("\"evn\"").expect_err("no word");
     assert!(fault.contains("did you mean `even`?"), "{fault}");
     let fault = with("{ list = 4 }").expect_err("a number");
@@ -245,6 +248,24 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
              error: `attention` lacks `kv_rank`",
         ),
         ("hidden = 128\nvocab = 1_000\n", "", "the Spec lacks `hidden` and `vocab`"),
+        ("hidden = 128", "hidden_size = 128", "the Spec has no key `hidden_size`\n= help: did you mean `hidden`?"),
+        ("tp = 2", "tensor_parallel = 2", "`mesh` has no key `tensor_parallel`\n= help: did you mean `tp`?"),
+        (
+            "tp = 2",
+            "context_parallel_size = 2",
+            "`mesh` has no key `context_parallel_size`\n= help: did you mean `cp`?",
+        ),
+        (
+            "sequence = 64",
+            "sequence_length = 64",
+            "`batch` has no key `sequence_length`\n= help: did you mean `sequence`?",
+        ),
+        (
+            "zero = \"optimizer\"",
+            "zero = { stage = 1 }",
+            "`zero` has no key `stage`\n= help: in place of the group write `optimizer` for ZeRO-1, `gradients` for ZeRO-2, \
+             `parameters` for ZeRO-3",
+        ),
         ("sequence = 64", "", "`batch` lacks `sequence`"),
         ("kind = \"mla\"", "", "`attention` lacks `kind`\n= help: it is `mla` or `gqa`"),
     ] {
@@ -258,7 +279,8 @@ fn numbers_that_are_none() {
         ("\"2\"", "`mesh.tp` is a whole number, not `\"2\"`\n= help: write it without quotes: `2`"),
         ("\"two\"", "`mesh.tp` is a whole number, not `\"two\"`"),
         ("2.5", "`mesh.tp` is a whole number, not `2.5`"),
-        ("2.0", "`mesh.tp` is a whole number, not `2.0`"),
+        ("2.0", "`mesh.tp` is a whole number, not `2.0`\n= help: write `2`"),
+        ("1e3", "`mesh.tp` is a whole number, not `1000.0`\n= help: write `1000`"),
         ("-2", "`mesh.tp` = -2 is negative"),
         ("18446744073709551616", "`mesh.tp` = 18446744073709551616 does not fit in 64 bits"),
         ("true", "`mesh.tp` is a whole number, not `true`"),
@@ -287,7 +309,7 @@ fn numbers_that_are_none() {
         ("\"10\"", "`headroom` is a percentage, not `\"10\"`\n= help: write `\"10%\"`"),
         ("\"12.5%\"", "`headroom` is a percentage, not `\"12.5%\"`\n= help: write `\"10%\"`"),
         ("\"-5%\"", "`headroom` is a percentage, not `\"-5%\"`\n= help: write `\"10%\"`"),
-        ("0.1", "`headroom` is a percentage, not `0.1`\n= help: write `\"10%\"`"),
+        ("0.2", "`headroom` is a percentage, not `0.2`\n= help: write `\"20%\"`"),
         ("{ percent = 10 }", "`headroom` is a percentage, not a table\n= help: write `\"10%\"`"),
         ("\"99999999999999999999%\"", "`headroom` = 99999999999999999999 does not fit in 64 bits"),
     ] {
@@ -310,18 +332,52 @@ fn words_that_are_not_in_the_list() {
             "zero = { kind = \"optimizer\" }",
             "`zero.kind` cannot be `optimizer`\n= help: `optimizer` takes no keys: write it in the table's place",
         ),
+        (
+            zero,
+            "zero = 1",
+            "`zero` cannot be `1`\n= help: ZeRO-1 is `optimizer`, ZeRO-2 `gradients`, ZeRO-3 `parameters`",
+        ),
+        (
+            zero,
+            "zero.dense = \"zero2\"",
+            "`zero.dense` cannot be `zero2`\n= help: ZeRO-1 is `optimizer`, ZeRO-2 `gradients`, ZeRO-3 `parameters`",
+        ),
+        (zero, "schedule = \"1F1B\"", "`schedule` cannot be `1F1B`\n= help: did you mean `one_f_one_b`?"),
+        (zero, "schedule = \"GPipe\"", "`schedule` cannot be `GPipe`\n= help: did you mean `gpipe`?"),
+        (zero, "schedule = \"zb-v\"", "`schedule` cannot be `zb-v`\n= help: did you mean `zb_v`?"),
+        (zero, "device = \"A100\"", "`device` cannot be `A100`\n= help: did you mean `a100_40gb` or `a100_80gb`?"),
+        (
+            zero,
+            "precision.weights = \"bfloat16\"",
+            "`precision.weights` cannot be `bfloat16`\n= help: did you mean `bf16`?",
+        ),
+        (zero, "precision.weights = \"half\"", "`precision.weights` cannot be `half`\n= help: did you mean `fp16`?"),
+        (
+            zero,
+            "precision = \"bf16\"",
+            "`precision` cannot be `bf16`\n= help: write a table with `bf16` as its `weights`",
+        ),
+        (
+            zero,
+            "stages = 16",
+            "`stages` cannot be `16`\n= help: write `even`, a layout string such as \"Et|(tt|)*30mL\", or a table of its keys",
+        ),
         (zero, "recompute = 1", "`recompute` cannot be `1`\n= help: write `none` or `full`"),
         (zero, "recompute = true", "`recompute` cannot be `true`\n= help: write `none` or `full`"),
         (zero, "recompute = { all = 1 }", "`recompute` cannot be a table\n= help: write `none` or `full`"),
         (zero, "placement = \"placement\"", "`placement` cannot be `placement`\n= help: write a table of its keys"),
         (zero, "placement = 3", "`placement` cannot be `3`\n= help: write a table of its keys"),
-        ("kind = \"mla\"", "kind = \"mha\"", "`attention.kind` cannot be `mha`\n= help: did you mean `mla`?"),
+        (
+            "kind = \"mla\"",
+            "kind = \"mha\"",
+            "`attention.kind` cannot be `mha`\n= help: multi-head attention is `gqa` with as many `kv_heads` as `heads`",
+        ),
         ("kind = \"mla\"", "kind = \"flash\"", "`attention.kind` cannot be `flash`\n= help: write `mla` or `gqa`"),
         ("kind = \"mla\"", "kind = 1", "`attention.kind` cannot be `1`\n= help: write `mla` or `gqa`"),
         (
             "sequence_parallel = true",
             "sequence_parallel = \"yes\"",
-            "`mesh.sequence_parallel` cannot be `yes`\n= help: write `off` or `on`",
+            "`mesh.sequence_parallel` cannot be `yes`\n= help: write `on`",
         ),
     ] {
         assert_says(from, to, expected);
@@ -330,6 +386,12 @@ fn words_that_are_not_in_the_list() {
     for (key, value, expected) in [
         ("attention", Json::from("mla"), "`attention` cannot be `mla`\n= help: write a table of kind `mla`"),
         ("attention", Json::from("mlb"), "`attention` cannot be `mlb`\n= help: write a table of kind `mla`"),
+        (
+            "accounting",
+            Json::from("flash"),
+            "`accounting` cannot be `flash`\n= help: write a table of kind `paper` with `flash` as its `kernel`",
+        ),
+        ("attention", Json::from("mha"), "`attention` cannot be `mha`\n= help: write a table of kind `gqa`"),
         (
             "routing",
             Json::from("even"),

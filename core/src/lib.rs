@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod accounting;
+mod aliases;
 pub mod budget;
 mod bytes;
 pub mod checkpoint;
@@ -19,6 +20,7 @@ pub mod config;
 #[cfg(feature = "alloc")]
 mod declaration;
 pub mod device;
+mod digits;
 pub mod groups;
 pub mod inventory;
 mod key;

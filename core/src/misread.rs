@@ -1,10 +1,13 @@
 //! What is said of a declaration that cannot be read, in tokens or in a file: its words, and what they need to know of
 //! the table of keys.
 
+pub use crate::aliases::Alias;
+pub use crate::digits::{decimal, negative, outgrows_64_bits, percent_meant, thousandths, whole, without_quotes};
 pub use crate::nearest::nearest;
 
 use crate::key::Key;
-use crate::spec::{Architecture, Kind, Layout, Value};
+use crate::nearest::letters;
+use crate::spec::{Architecture, Field, Kind, Layout, Value};
 use crate::text::Text;
 
 /// How much of what was written a line of a message has room for, in characters.
@@ -16,18 +19,57 @@ pub fn has_no_key(owner: &str, written: &str) -> Text {
     Text::new().str(owner).str(" has no key `").text(&shortened(written)).str("`")
 }
 
-/// Where a key belongs that its owner does not have, if it is one of exactly one group; else what it was meant for: the
-/// name nearest to it among those that the owner has, or any of them. The owner is a group, or `None` for what groups
-/// stand in.
+/// Where a key belongs that its owner does not have, if it is one of exactly one group; else what it was meant for among
+/// the names that the owner has, or all of them. The owner is a group, or `None` for what groups stand in.
 #[must_use]
 pub fn key_help<'a>(owner: Option<Key>, written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Text {
     let is_key_of = Text::new().str("`").str(written).str("` is a key of ");
-    match (holder(written), nearest(written, names.clone())) {
-        (Some((group, kind)), _) if Some(group) == owner => is_key_of.str("the kind `").str(kind.word).str("`"),
-        (Some((group, _)), _) => is_key_of.str("`").str(group.path()).str("`"),
-        (None, Some(name)) => did_you_mean(name),
-        (None, None) => Text::new().str("its keys are ").text(&listed(names)),
+    match holder(written) {
+        Some((group, kind)) if Some(group) == owner => is_key_of.str("the kind `").str(kind.word).str("`"),
+        Some((group, _)) => is_key_of.str("`").str(group.path()).str("`"),
+        None => name_help(written, names.clone())
+            .or_else(|| elsewhere(written))
+            .unwrap_or_else(|| Text::new().str("its keys are ").text(&listed(names))),
     }
+}
+
+/// `tensor_parallel` outside `mesh`.
+fn elsewhere(written: &str) -> Option<Text> {
+    let name = Alias::of(written, &Key::ALL.iter().map(|key| key.name()))?.name();
+    let (group, _) = holder(name)?;
+    Some(Text::new().str("write `").str(name).str("`, a key of `").str(group.path()).str("`"))
+}
+
+/// The key that one which its owner does not have was meant for, as [`key_help`] says.
+#[must_use]
+pub fn key_meant<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    if holder(written).is_some() { None } else { meant(written, names) }
+}
+
+/// The name that was meant among those that are known.
+#[must_use]
+pub fn meant<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    Alias::of(written, &names).map(Alias::name).or_else(|| nearest(written, names))
+}
+
+/// What to write in place of a name, if one that is known was meant.
+#[must_use]
+pub fn name_help<'a>(written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<Text> {
+    Alias::of(written, &names).map(Alias::help).or_else(|| nearest(written, names).map(did_you_mean))
+}
+
+/// The kind, its key and that key's word, where a word stands in the place of the group: `precision: bf16`. Switches and
+/// `none` could be of any key.
+#[must_use]
+pub fn word_of_group(written: &str, kinds: &'static [Kind]) -> Option<(&'static Kind, Key, &'static str)> {
+    let word_of = |field: &'static Field| {
+        let Value::Choice { words, .. } = &field.value else { return None };
+        let names = || words.iter().map(|word| word.word).filter(|word| !["none", "off", "on"].contains(word));
+        let same = names().find(|name| letters(written).eq(name.chars()));
+        let word = same.or_else(|| Alias::of(written, &names()).map(Alias::name))?;
+        Some((field.key, word))
+    };
+    kinds.iter().find_map(|kind| kind.fields.iter().find_map(word_of).map(|(key, word)| (kind, key, word)))
 }
 
 /// `` did you mean `tp`? ``
@@ -49,12 +91,6 @@ pub fn given_twice(key: Key) -> Text {
     Text::new().str("`").str(key.path()).str("` is given twice")
 }
 
-/// `` `mesh.tp` = 99999999999999999999 does not fit in 64 bits ``
-#[must_use]
-pub fn outgrows_64_bits(key: Key, digits: &str) -> Text {
-    Text::new().str("`").str(key.path()).str("` = ").text(&shortened(digits)).str(" does not fit in 64 bits")
-}
-
 /// The group that a key belongs to, if it is one of exactly one, and the first kind that has it.
 fn holder(written: &str) -> Option<(Key, &'static Kind)> {
     let groups = || Architecture::FIELDS.iter().chain(Layout::FIELDS);
@@ -68,25 +104,6 @@ fn holder(written: &str) -> Option<(Key, &'static Kind)> {
         (Some(holder), None) if !is_top => Some(holder),
         _ => None,
     }
-}
-
-/// `1.25` as 1250, if it has at most three places.
-#[must_use]
-pub fn thousandths(digits: &str) -> Option<u64> {
-    // `parse` would take a sign.
-    if digits.contains(['+', '-']) {
-        return None;
-    }
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let scale = match part.len() {
-        0 => return whole.parse::<u64>().ok()?.checked_mul(1000),
-        1 => 100,
-        2 => 10,
-        3 => 1,
-        _ => return None,
-    };
-    let part = part.parse::<u64>().ok()? * scale;
-    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
 }
 
 /// What was written, as far as a line of a message has room for it, and without what would break the line.
@@ -157,8 +174,9 @@ fn joined<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> Text {
 
 #[cfg(test)]
 mod tests {
-    use super::{holder, key_help, listed, listed_in_lines, one_of, shortened, thousandths};
+    use super::{holder, key_help, key_meant, listed, listed_in_lines, one_of, shortened, word_of_group};
     use crate::key::Key;
+    use crate::spec::{Spec, Value};
     use alloc::string::ToString;
 
     #[test]
@@ -187,18 +205,30 @@ mod tests {
         let help = |owner, written| key_help(owner, written, ["dp", "tp"].into_iter()).to_string();
         assert_eq!(help(Some(Key::Mesh), "tpp"), "did you mean `tp`?");
         assert_eq!(help(Some(Key::Mesh), "hidden"), "its keys are `dp` and `tp`");
+        assert_eq!(help(None, "tensor_parallel"), "did you mean `tp`?");
+        assert_eq!(help(None, "expert_parallel"), "write `ep`, a key of `mesh`");
         assert_eq!(help(None, "kv_heads"), "`kv_heads` is a key of `attention`");
         assert_eq!(help(Some(Key::Attention), "kv_heads"), "`kv_heads` is a key of the kind `gqa`");
     }
 
     #[test]
-    fn decimals_have_at_most_three_places() {
-        let read = ["1", "1.", "1.2", "1.25", "0.001", "18446744073709551.615"].map(thousandths);
-        let expected = [1000, 1000, 1200, 1250, 1, u64::MAX].map(Some);
-        assert_eq!(read, expected);
-        for wrong in ["", "1.2345", "-1", "1.-2", "1.+2", "NaN", "18446744073709551.616"] {
-            assert_eq!(thousandths(wrong), None, "{wrong}");
-        }
+    fn a_key_is_meant_or_is_none() {
+        let meant = |written| key_meant(written, ["hidden", "tp", "context", "cp"].into_iter());
+        assert_eq!(meant("hidden_size"), Some("hidden"));
+        assert_eq!(meant("context_parallel"), Some("cp"));
+        assert_eq!(meant("skew"), None, "of another group");
+        assert_eq!(meant("offload"), None);
+    }
+
+    #[test]
+    fn a_word_of_a_key_stands_for_its_group() {
+        let found = |group: Key, written| match Spec::field(group).map(|field| &field.value) {
+            Some(Value::Choice { kinds, .. }) => word_of_group(written, kinds).map(|(_, key, word)| (key, word)),
+            _ => None,
+        };
+        assert_eq!(found(Key::Precision, "bfloat16"), Some((Key::PrecisionWeights, "bf16")));
+        assert_eq!(found(Key::Accounting, "flash"), Some((Key::AccountingKernel, "flash")));
+        assert_eq!(found(Key::Precision, "none"), None);
     }
 
     #[test]

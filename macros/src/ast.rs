@@ -3,9 +3,12 @@
 
 use crate::report::Report;
 use crate::source;
+use crate::written::{outline, shown};
 use moe_model_core::Key;
+use moe_model_core::misread::{one_of, shortened};
+use moe_model_core::spec::{self, Spec};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use std::iter;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Token, Visibility};
 
@@ -17,6 +20,8 @@ pub(crate) struct Declaration {
     /// Keys of the architecture.
     pub(crate) entries: Vec<Entry>,
     pub(crate) layouts: Vec<LayoutItem>,
+    /// Whether a key could not be read.
+    pub(crate) broken: bool,
 }
 
 /// `layout Name: layout { … }`.
@@ -26,7 +31,7 @@ pub(crate) struct LayoutItem {
     pub(crate) entries: Vec<Entry>,
     /// `..Other`, the layout that this one is built on.
     pub(crate) base: Option<Ident>,
-    /// Whether what stands behind the name, or the layout that this one is built on, could not be read.
+    /// Whether what stands behind the name, a key, or the layout that this one is built on could not be read.
     pub(crate) broken: bool,
 }
 
@@ -104,28 +109,28 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
             return None;
         }
     };
-    let mut declaration =
-        Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries: Vec::new(), layouts: Vec::new() };
+    let (mut entries, mut layouts, mut broken) = (Vec::new(), Vec::new(), false);
     for chunk in chunks(head.rest, report) {
         if is_layout_item(&chunk.tokens) {
-            declaration.layouts.extend(layout_item(&chunk.tokens, report));
+            layouts.extend(layout_item(&chunk.tokens, report));
         } else {
-            declaration.entries.extend(entry(chunk, report));
+            broken |= read_entry(chunk, &mut entries, report);
         }
     }
-    Some(declaration)
+    Some(Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries, layouts, broken })
 }
 
-/// Whether a chunk is `layout Name…`, behind any attributes.
+/// Whether a chunk is `layout Name…`, or lacks the name, behind any attributes.
 fn is_layout_item(chunk: &[TokenTree]) -> bool {
     let behind = &chunk[attributes_length(chunk)..];
-    matches!(behind, [TokenTree::Ident(keyword), TokenTree::Ident(_), ..] if keyword == "layout")
+    matches!(behind, [TokenTree::Ident(keyword), TokenTree::Ident(_) | TokenTree::Group(_), ..] if keyword == "layout")
 }
 
 /// Reads `layout Name: layout { … }`; a broken one is reported, and has its name all the same.
 fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<LayoutItem> {
     let (attrs, tokens) = attributes(chunk, report);
     let [TokenTree::Ident(_), TokenTree::Ident(name), rest @ ..] = tokens else {
+        report.error(tokens.first(), "a layout has a name: `layout Name: layout { … }`");
         return None;
     };
     let body = match rest {
@@ -170,7 +175,7 @@ fn attributes<'a>(chunk: &'a [TokenTree], report: &mut Report) -> (Vec<Attribute
     (parsed, rest)
 }
 
-/// The entries of a layout, the layout that it is built on, and whether that could not be read.
+/// The entries of a layout, the layout that it is built on, and whether any of it could not be read.
 fn layout_body(body: &Group, report: &mut Report) -> (Vec<Entry>, Option<Ident>, bool) {
     let (mut entries, mut base, mut broken) = (Vec::new(), None, false);
     for chunk in chunks(body.stream(), report) {
@@ -183,15 +188,19 @@ fn layout_body(body: &Group, report: &mut Report) -> (Vec<Entry>, Option<Ident>,
                     report.error(at, "a layout is built on one other by its name: `..Base`");
                 }
             },
-            _ => entries.extend(entry(chunk, report)),
+            _ => broken |= read_entry(chunk, &mut entries, report),
         }
     }
     (entries, base, broken)
 }
 
-/// The entries inside the braces of a kind.
-pub(crate) fn entries(body: &Group, report: &mut Report) -> Vec<Entry> {
-    chunks(body.stream(), report).into_iter().filter_map(|chunk| entry(chunk, report)).collect()
+/// The entries inside the braces of a kind, and whether any key could not be read.
+pub(crate) fn entries(body: &Group, report: &mut Report) -> (Vec<Entry>, bool) {
+    let (mut entries, mut broken) = (Vec::new(), false);
+    for chunk in chunks(body.stream(), report) {
+        broken |= read_entry(chunk, &mut entries, report);
+    }
+    (entries, broken)
 }
 
 /// Cuts tokens at commas, and at semicolons in their place; these and empty pieces, but for the last, are reported.
@@ -226,7 +235,11 @@ fn at_missing_commas(chunk: Chunk, report: &mut Report) -> Vec<Chunk> {
     for start in starts.into_iter().rev() {
         let tokens = rest.split_off(start);
         if let Some(token) = tokens.first() {
-            let what = if is_punct(token, '#') { "this".to_owned() } else { format!("`{token}`") };
+            let what = match token {
+                TokenTree::Punct(hash) if hash.as_char() == '#' => "this".to_owned(),
+                TokenTree::Punct(_) => format!("`{}`", outline(&tokens)),
+                _ => format!("`{token}`"),
+            };
             report.error(token, format!("a comma is missing before {what}"));
         }
         pieces.push(Chunk { tokens, comma });
@@ -237,23 +250,36 @@ fn at_missing_commas(chunk: Chunk, report: &mut Report) -> Vec<Chunk> {
     pieces
 }
 
-/// Whether an entry starts at a token in the middle of a chunk: a known key and a colon, or a layout, behind what may
-/// end a value; comments may stand in front.
+/// Whether an entry starts at a token in the middle of a chunk: a key and a colon, a layout, or `..Base`, behind what may
+/// end a value; comments may stand in front. A name behind another may be the value that a colon is missing before: there
+/// it is known, or stands behind a whole entry.
 fn starts_entry(chunk: &[TokenTree], i: usize) -> bool {
-    let ends_value = match &chunk[i - 1] {
-        TokenTree::Literal(_) | TokenTree::Ident(_) => true,
-        TokenTree::Group(group) => group.delimiter() != Delimiter::Bracket,
-        TokenTree::Punct(_) => false,
+    let is_behind_entry = i >= attributes_length(chunk) + 3;
+    let (ends_value, may_be_any) = match &chunk[i - 1] {
+        TokenTree::Literal(_) => (true, is_behind_entry),
+        TokenTree::Group(group) => (group.delimiter() != Delimiter::Bracket, is_behind_entry),
+        TokenTree::Ident(word) => (true, is_behind_entry && word != "layout"),
+        TokenTree::Punct(_) => (false, false),
     };
     let is_key = |written: &Ident| *written == source::KEY || Key::ALL.iter().any(|key| *written == key.name());
     let is_colon =
         |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == ':' && p.spacing() == Spacing::Alone);
     let begins = match &chunk[i + attributes_length(&chunk[i..])..] {
         [TokenTree::Ident(layout), TokenTree::Ident(_), colon, ..] if layout == "layout" => is_colon(colon),
-        [TokenTree::Ident(key), colon, ..] => is_colon(colon) && is_key(key),
+        [TokenTree::Ident(key), colon, ..] => is_colon(colon) && (may_be_any || is_key(key)),
+        [first, second, TokenTree::Ident(_)] => is_punct(first, '.') && is_punct(second, '.'),
         _ => false,
     };
     ends_value && begins
+}
+
+/// Reads an entry, if there is one; whether its key could not be read.
+fn read_entry(chunk: Chunk, entries: &mut Vec<Entry>, report: &mut Report) -> bool {
+    let before = report.len();
+    let read = entry(chunk, report);
+    let broken = read.is_none() && report.len() > before;
+    entries.extend(read);
+    broken
 }
 
 /// Reads `key: value`; a key that cannot be read is reported and left out.
@@ -263,6 +289,14 @@ fn entry(chunk: Chunk, report: &mut Report) -> Option<Entry> {
     let comments = attributes_length(&chunk);
     for attr in attributes(&chunk, report).0.iter().filter(|attr| !attr.path().is_ident("doc")) {
         report.error(attr, "a key takes no attribute but a comment");
+    }
+    if let [first, second, ..] = &chunk[comments..]
+        && is_punct(first, '.')
+        && is_punct(second, '.')
+    {
+        let at = chunk[comments..].iter().cloned().collect::<TokenStream>();
+        report.error(at, "only a layout is built on another: this stands among the keys of a layout");
+        return None;
     }
     let mut tokens = chunk.into_iter().skip(comments);
     let key = match tokens.next()? {
@@ -275,12 +309,30 @@ fn entry(chunk: Chunk, report: &mut Report) -> Option<Entry> {
     let value = match tokens.next() {
         Some(colon) if is_punct(&colon, ':') => value(&key, colon.span(), tokens.collect(), report),
         Some(other) => {
-            report.error(&other, format!("a colon is expected behind `{key}`, found `{}`", shown(&other)));
+            let help = with_colon(&key, &other, tokens.collect());
+            report.error(&other, format!("a colon is expected behind `{key}`, found `{}`{help}", shown(&other)));
             Value::Broken
         }
         None => Value::Missing,
     };
     Some(Entry { key, value, comma })
+}
+
+/// What was meant where a colon is missing: `hidden = 7168`, `mesh { … }`.
+fn with_colon(key: &Ident, found: &TokenTree, rest: Vec<TokenTree>) -> String {
+    let is_assigned = |token: &TokenTree| is_punct(token, '=') || is_punct(token, '>');
+    let written: Vec<TokenTree> = iter::once(found.clone()).chain(rest).skip_while(is_assigned).collect();
+    let known = Key::ALL.iter().find(|known| !known.path().contains('.') && *key == known.path());
+    let examples = match (&written[..], known.and_then(|known| Spec::field(*known)).map(|field| &field.value)) {
+        ([] | [TokenTree::Punct(_), ..], _) => return String::new(),
+        ([TokenTree::Group(group)], Some(spec::Value::Choice { kinds, .. }))
+            if group.delimiter() == Delimiter::Brace =>
+        {
+            kinds.iter().map(|kind| format!("{key}: {} {{ … }}", kind.word)).collect()
+        }
+        _ => vec![format!("{key}: {}", shortened(&outline(&written)))],
+    };
+    format!("\n= help: write {}", one_of(examples.iter().map(String::as_str)))
 }
 
 fn value(key: &Ident, colon: Span, mut tokens: Vec<TokenTree>, report: &mut Report) -> Value {
@@ -308,17 +360,4 @@ fn is_conditional(attr: &Attribute) -> bool {
 
 fn is_punct(token: &TokenTree, char: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if Punct::as_char(punct) == char)
-}
-
-/// A token as a message shows it: a group only by its brackets.
-fn shown(token: &TokenTree) -> String {
-    match token {
-        TokenTree::Group(group) => match group.delimiter() {
-            Delimiter::Parenthesis => "( … )".to_owned(),
-            Delimiter::Brace => "{ … }".to_owned(),
-            Delimiter::Bracket => "[ … ]".to_owned(),
-            Delimiter::None => group.stream().to_string(),
-        },
-        other => other.to_token_stream().to_string(),
-    }
 }

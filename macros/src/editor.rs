@@ -80,7 +80,7 @@ fn written(Entry { key, value, comma }: &Entry, fields: &[Field]) -> TokenStream
 /// A kind with its keys; those of a kind that is still being typed are left out.
 fn group(kinds: &[Kind], list: Option<&TokenStream>, word: &Ident, body: &Group) -> TokenStream {
     let literal = if let Some(kind) = kinds.iter().find(|kind| *word == kind.word) {
-        let (base, entries) = (path(kind.ty), ast::entries(body, &mut Report::new()));
+        let (base, (entries, _)) = (path(kind.ty), ast::entries(body, &mut Report::new()));
         literal(&quote!(#list #word), kind.fields, &entries, &quote!(#base::DEFAULT))
     } else {
         quote!(#list #word {})

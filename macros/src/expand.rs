@@ -1,7 +1,7 @@
 //! The items of a model: its type, its architecture, one plan for each layout. They exist whatever is wrong, so
 //! that one wrong number does not produce an error at every use; then the plans are those of the smallest model.
 
-use crate::judge::Warning;
+use crate::judge::{Warning, is_silencing};
 use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
 use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, When};
@@ -74,7 +74,8 @@ fn items(model: &Model, valid: bool, warnings: &[Warning]) -> TokenStream {
     let constants = layouts.iter().map(|layout| {
         // What is expected of a layout is expected where it is warned of; beside an error it is not.
         let warned = !valid || warnings.iter().any(|warning| warning.layouts.contains(&layout.name));
-        let attrs = layout.attrs.iter().filter(|attr| !(warned && attr.path().is_ident("expect")));
+        let attrs =
+            layout.attrs.iter().filter(|attr| !(warned && attr.path().is_ident("expect") && is_silencing(attr)));
         layout_constants(name, layout, &quote!(#(#attrs)*), valid)
     });
     let entries = layouts.iter().map(|layout| {

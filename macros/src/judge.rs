@@ -2,6 +2,7 @@
 
 use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
+use moe_model_core::law::{Law, Rule};
 use moe_model_core::verdict::{advise, judge_known};
 use moe_model_core::{Key, Violation, Violations};
 use proc_macro2::{Ident, TokenStream};
@@ -48,14 +49,49 @@ pub(crate) fn judge(model: &Model, report: &mut Report) -> Vec<Warning> {
     for error in errors {
         report.error(&error.place, in_layouts(model, &error));
     }
-    let warning = |finding: Finding| {
-        let attrs = finding.layouts.iter().flat_map(|layout| &layout.attrs);
-        let attrs = attrs.filter(|attr| attr.path().is_ident("allow") || attr.path().is_ident("expect"));
-        let attrs = attrs.cloned().collect();
-        let layouts = finding.layouts.iter().map(|layout| layout.name.clone()).collect();
-        Warning { id: finding.id, text: in_layouts(model, &finding), place: finding.place, layouts, attrs }
+    warnings.into_iter().flat_map(|finding| warnings_of(model, finding)).collect()
+}
+
+/// A finding as one warning on the layouts that do not allow it, and on each that does its own, which what it allows or
+/// expects is for.
+fn warnings_of(model: &Model, finding: Finding) -> Vec<Warning> {
+    let Finding { id, text, place, layouts } = finding;
+    let (silent, loud): (Vec<_>, Vec<_>) =
+        layouts.into_iter().partition(|layout| layout.attrs.iter().any(is_silencing));
+    let alone = silent.into_iter().map(|layout| vec![layout]);
+    let warning = |layouts: Vec<&NamedLayout>| {
+        let attrs =
+            layouts.iter().flat_map(|layout| &layout.attrs).filter(|attr| is_silencing(attr)).cloned().collect();
+        let names = layouts.iter().map(|layout| layout.name.clone()).collect();
+        let finding = Finding { id, text: text.clone(), place: place.clone(), layouts };
+        Warning { id, text: in_layouts(model, &finding), place: finding.place, layouts: names, attrs }
     };
-    warnings.into_iter().map(warning).collect()
+    // One that concerns no layout more than others is said once.
+    let loud = (!loud.is_empty() || alone.len() == 0).then_some(loud);
+    loud.into_iter().chain(alone).map(warning).collect()
+}
+
+/// Whether an attribute is for warnings, which are said as the use of something deprecated.
+pub(crate) fn is_silencing(attr: &Attribute) -> bool {
+    let names = |list: &syn::MetaList| {
+        list.tokens
+            .clone()
+            .into_iter()
+            .any(|token| ["deprecated", "warnings"].iter().any(|lint| token.to_string() == *lint))
+    };
+    let is_of_lints = attr.path().is_ident("allow") || attr.path().is_ident("expect");
+    is_of_lints && attr.meta.require_list().is_ok_and(names)
+}
+
+/// The tokens to underline. What is missing from a group is missed where another of its keys asks for it: at `uniform`.
+fn place(violation: &Violation, part: &Part) -> TokenStream {
+    let group = |key: Key| key.path().rsplit_once('.').map(|(group, _)| group);
+    let asks = |law: &Law| {
+        let has_it = |key: &Key| law.keys().has(*key) && part.places.has(*key) && group(*key) == group(violation.at);
+        let is_missing = matches!(law.rule, Rule::Given(_)) && !part.places.has(violation.at);
+        if is_missing { Key::ALL.iter().copied().find(has_it) } else { None }
+    };
+    part.places.at(violation.law.and_then(asks).unwrap_or(violation.at))
 }
 
 /// The text with the layouts that it concerns, where there are several.
@@ -74,7 +110,7 @@ fn in_layouts(model: &Model, finding: &Finding) -> String {
 fn gather<'m>(violations: &Violations, part: &Part, layout: Option<&'m NamedLayout>, findings: &mut Vec<Finding<'m>>) {
     for violation in violations.iter() {
         let text = violation.text(&part.spec).to_string();
-        let place = part.places.at(violation.at);
+        let place = place(violation, part);
         let layout = layout.filter(|_| concerns_layout(violation));
         match findings.iter_mut().find(|other| other.text == text && is_same_place(&other.place, &place)) {
             Some(other) => other.layouts.extend(layout),

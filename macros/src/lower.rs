@@ -4,9 +4,10 @@
 use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
 use crate::report::Report;
 use crate::source::{self, Source};
+use crate::written::{constant_note, literal_help, no_choice, no_expression, outline_of, percent_help};
 use moe_model_core::misread::{
-    did_you_mean, given_twice, has_no_key, key_help, lacks, listed, nearest, one_of, outgrows_64_bits, shortened,
-    thousandths,
+    decimal, did_you_mean, given_twice, has_no_key, key_help, key_meant, lacks, listed, nearest, negative,
+    outgrows_64_bits, shortened, thousandths,
 };
 use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, StageList, Word};
 use moe_model_core::{Key, KeySet};
@@ -82,15 +83,15 @@ impl Places {
 
 /// Lowers the architecture, then each layout over it.
 pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
-    let Declaration { attrs, vis, name, mut entries, layouts } = declaration;
+    let Declaration { attrs, vis, name, mut entries, layouts, broken } = declaration;
     let before = report.len();
     let source = source::take(&mut entries, report);
-    let is_broken = matches!(source, Source::Broken);
+    let is_broken = broken || matches!(source, Source::Broken) || has_broken(&entries);
     let file = if let Source::Known(known) = &source { known.file.clone() } else { None };
     let mut lowering = Lowering { spec: Spec::DEFAULT, unknown: KeySet::EMPTY, places: Places::of(&name), report };
     let owner = Owner { group: None, words: "an architecture".to_owned(), place: name.to_token_stream() };
     let literal = match source {
-        Source::Absent => lowering.group("Architecture", Architecture::FIELDS, &owner, &entries),
+        Source::Absent => lowering.group("Architecture", Architecture::FIELDS, &owner, &entries, broken),
         // Without it nothing is known to be missing.
         Source::Broken => lowering.fields(Architecture::FIELDS, &owner, &entries),
         Source::Known(known) => lowering.over(&known.architecture, &known.place, &owner, &entries),
@@ -99,6 +100,11 @@ pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
     let architecture = Part { spec, unknown, places, literal, broken: is_broken || report.len() > before };
     let layouts = lower_layouts(layouts, &architecture, report);
     Model { attrs, vis, name, architecture, layouts, file }
+}
+
+/// Whether a value could not be read, which was reported where it was.
+fn has_broken(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| matches!(entry.value, Value::Broken))
 }
 
 fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Report) -> Vec<NamedLayout> {
@@ -113,8 +119,8 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
             } else {
                 format!("layouts `{}` and `{}` would both be the constant `{constant}`", other.name, item.name)
             };
-            report.error(&item.name, twice);
-            report.error(&other.name, format!("layout `{}` is first declared here", other.name));
+            let (first, second) = (&other.name, &item.name);
+            report.error(quote!(#first #second), twice);
             continue;
         }
         if item.name == "_" {
@@ -190,7 +196,8 @@ fn lower_layout(
         // It follows from these.
         unknown = unknown.with(Key::MeshDp);
     }
-    let broken = architecture.broken || base_is_broken || !said.is_empty() || report.len() > before;
+    let is_read = said.is_empty() && report.len() == before && !has_broken(&item.entries);
+    let broken = architecture.broken || base_is_broken || !is_read;
     let literal = struct_literal("Layout", &literal);
     Part { spec, unknown, places, literal, broken }
 }
@@ -211,11 +218,21 @@ struct Lowering<'r> {
 }
 
 impl Lowering<'_> {
-    /// All keys of a group, as a Rust struct literal.
-    fn group(&mut self, ty: &str, fields: &'static [Field], owner: &Owner, entries: &[Entry]) -> TokenStream {
+    /// All keys of a group, as a Rust struct literal. Beside one that could not be read (`broken`) nothing is known to be
+    /// missing.
+    fn group(
+        &mut self,
+        ty: &str,
+        fields: &'static [Field],
+        owner: &Owner,
+        entries: &[Entry],
+        broken: bool,
+    ) -> TokenStream {
         let literal = self.fields(fields, owner, entries);
-        let given: Vec<&Ident> = entries.iter().map(|entry| &entry.key).collect();
-        self.missing(fields, owner, &given);
+        if !broken {
+            let given: Vec<&Ident> = entries.iter().map(|entry| &entry.key).collect();
+            self.missing(fields, owner, &given);
+        }
         struct_literal(ty, &literal)
     }
 
@@ -246,8 +263,9 @@ impl Lowering<'_> {
                 continue;
             };
             if let Some(first) = entries[..i].iter().find(|other| other.key == *key) {
-                self.report.error(key, given_twice(field.key).as_str());
-                self.report.error(&first.key, format!("`{}` is first given here", field.key.path()));
+                // Underlined from the first to the second: one fault, and both its places.
+                let first = &first.key;
+                self.report.error(quote!(#first #key), given_twice(field.key).as_str());
                 continue;
             }
             if let Some(value) = self.value(field, key, &entry.value) {
@@ -275,7 +293,13 @@ impl Lowering<'_> {
     }
 
     fn missing(&mut self, fields: &'static [Field], owner: &Owner, given: &[&Ident]) {
-        let missing = fields.iter().filter(|field| field.required && given.iter().all(|key| *key != field.key.name()));
+        let names = fields.iter().map(|field| field.key.name());
+        // Misspelt keys are not missing too.
+        let is_meant = |key: &Ident, name| {
+            names.clone().all(|other| *key != other) && key_meant(&key.to_string(), names.clone()) == Some(name)
+        };
+        let is_given = |name| given.iter().any(|key| *key == name || is_meant(key, name));
+        let missing = fields.iter().filter(|field| field.required && !is_given(field.key.name()));
         if let Some(text) = lacks(&owner.words, missing.map(|field| field.key.name())) {
             self.report.error(&owner.place, text.as_str());
         }
@@ -292,8 +316,11 @@ impl Lowering<'_> {
             (spec::Value::Choice { words, kinds }, Value::Kind { word, body }) => {
                 self.kind(field.key, key, word, body, words, kinds)
             }
-            (spec::Value::Choice { kinds, .. }, Value::Tokens(tokens))
-                if field.key == Key::Stages && is_string(tokens) =>
+            (spec::Value::Choice { words, kinds }, Value::Tokens(tokens))
+                // `"even"` is a word in quotes.
+                if field.key == Key::Stages
+                    && is_string(tokens)
+                    && nearest(&outline_of(tokens), words.iter().map(|word| word.word)).is_none() =>
             {
                 self.stage_list(kinds, tokens)
             }
@@ -318,15 +345,15 @@ impl Lowering<'_> {
                 self.report.error(word, message);
                 return None;
             }
-            self.not_a_choice(key, word, &word.to_string(), words, kinds);
+            self.report.error(word, no_choice(key, &word.to_token_stream(), words, kinds));
             return None;
         };
         let kind = &kinds[index];
         self.spec.choose(key, index as u64);
         self.places.written.insert(key, key_token.to_token_stream());
-        let entries = ast::entries(body, self.report);
+        let (entries, broken) = ast::entries(body, self.report);
         let owner = Owner { group: Some(key), words: format!("`{}`", key.path()), place: key_token.to_token_stream() };
-        let literal = self.group(kind.ty, kind.fields, &owner, &entries);
+        let literal = self.group(kind.ty, kind.fields, &owner, &entries, broken);
         if kind.variant.is_empty() {
             return Some(literal);
         }
@@ -343,35 +370,12 @@ impl Lowering<'_> {
     ) -> Option<TokenStream> {
         let written = tokens.to_string();
         let Some(index) = words.iter().position(|word| word.word == written) else {
-            self.not_a_choice(key, tokens, &written, words, kinds);
+            self.report.error(tokens, no_choice(key, tokens, words, kinds));
             return None;
         };
         self.spec.set(key, index as u64);
         self.places.written.insert(key, tokens.clone());
         Some(path(words[index].path))
-    }
-
-    fn not_a_choice(
-        &mut self,
-        key: Key,
-        at: impl ToTokens,
-        written: &str,
-        words: &'static [Word],
-        kinds: &'static [Kind],
-    ) {
-        let names = || words.iter().map(|word| word.word).chain(kinds.iter().map(|kind| kind.word));
-        let help = if kinds.iter().any(|kind| kind.word == written) {
-            format!("write its keys in braces: `{written} {{ … }}`")
-        } else if let Some(name) = nearest(written, names()) {
-            let is_word = words.iter().any(|word| word.word == name);
-            format!("did you mean `{name}{}`?", if is_word { "" } else { " { … }" })
-        } else {
-            let is_word = |kind: &&Kind| words.iter().any(|word| word.word == kind.word);
-            let kinds = kinds.iter().filter(|kind| !is_word(kind)).map(|kind| format!("{} {{ … }}", kind.word));
-            let choices: Vec<String> = words.iter().map(|word| word.word.to_owned()).chain(kinds).collect();
-            format!("write {}", one_of(choices.iter().map(String::as_str)))
-        };
-        self.report.error(at, format!("`{}` cannot be `{}`\n= help: {help}", key.path(), shortened(written)));
     }
 
     /// A number, decimal or percentage: known if it is a literal, else left to the compiler.
@@ -391,8 +395,7 @@ impl Lowering<'_> {
     fn number(&mut self, key: Key, tokens: &TokenStream, at: &TokenStream) -> Option<TokenStream> {
         if let Ok(Lit::Int(literal)) = syn::parse2(tokens.clone()) {
             if literal.base10_digits().starts_with('-') {
-                let message = format!("`{}` is a whole number, and none is negative", key.path());
-                self.report.error(at, message);
+                self.report.error(at, negative(key, literal.base10_digits()).as_str());
                 return None;
             }
             let Ok(number) = literal.base10_parse::<u64>() else {
@@ -402,7 +405,8 @@ impl Lowering<'_> {
             self.spec.set(key, number);
             return Some(tokens.clone());
         }
-        self.opaque(key, tokens, at, "a whole number")
+        let is_number = |text: &str| text.parse::<u64>().is_ok();
+        self.opaque(key, tokens, at, "a whole number", is_number)
     }
 
     /// `1.25`, in thousandths.
@@ -410,12 +414,17 @@ impl Lowering<'_> {
         let digits = match syn::parse2(tokens.clone()) {
             Ok(Lit::Int(literal)) => literal.base10_digits().to_owned(),
             Ok(Lit::Float(literal)) => literal.base10_digits().to_owned(),
-            _ => return self.opaque(key, tokens, tokens, "a decimal number such as 1.25"),
+            _ => {
+                let is_number = |text: &str| thousandths(text).is_some();
+                return self.opaque(key, tokens, tokens, "a decimal number such as 1.25", is_number);
+            }
         };
-        let Some(thousandths) = thousandths(&digits) else {
-            let message = format!("`{}` is a decimal number of at most three places, such as 1.25", key.path());
-            self.report.error(tokens, message);
-            return None;
+        let thousandths = match decimal(key, &digits) {
+            Ok(thousandths) => thousandths,
+            Err(message) => {
+                self.report.error(tokens, message.as_str());
+                return None;
+            }
         };
         self.spec.set(key, thousandths);
         Some(quote!(::moe_model::spec::Factor::thousandths(#thousandths)))
@@ -433,7 +442,8 @@ impl Lowering<'_> {
     /// A layout string in quotes.
     fn list(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
         let Ok(Lit::Str(literal)) = syn::parse2(tokens.clone()) else {
-            let message = format!("`{}` is a layout string in quotes, such as \"Et|(tt|)*30mL\"", key.path());
+            let note = constant_note(tokens);
+            let message = format!("`{}` is a layout string in quotes, such as \"Et|(tt|)*30mL\"{note}", key.path());
             self.report.error(tokens, message);
             return None;
         };
@@ -451,33 +461,35 @@ impl Lowering<'_> {
 
     /// `percent(10)`.
     fn percent(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
-        let parts: Vec<TokenTree> = tokens.clone().into_iter().collect();
+        let (mut inner, parts) = (tokens.clone(), tokens.clone().into_iter().collect::<Vec<_>>());
         if let [TokenTree::Ident(word), TokenTree::Group(group)] = &parts[..]
             && word == "percent"
             && group.delimiter() == Delimiter::Parenthesis
         {
-            let number = self.number(key, &group.stream(), tokens)?;
-            return Some(quote!(::moe_model::spec::percent(#number)));
+            inner = group.stream();
+            // `percent()` and `percent(10%)` are told of percentages, not of expressions.
+            if syn::parse2::<Expr>(inner.clone()).is_ok() {
+                let number = self.number(key, &inner, tokens)?;
+                return Some(quote!(::moe_model::spec::percent(#number)));
+            }
         }
-        let example = match syn::parse2(tokens.clone()) {
-            Ok(Lit::Int(literal)) => literal.base10_digits().to_owned(),
-            _ => "10".to_owned(),
-        };
-        let message = format!("`{}` is a percentage\n= help: write `percent({example})`", key.path());
+        let message = format!("`{}` is a percentage\n= help: {}", key.path(), percent_help(&inner));
         self.report.error(tokens, message);
         None
     }
 
     /// What is no literal: an expression for the compiler, if it is one that can be a number.
-    fn opaque(&mut self, key: Key, tokens: &TokenStream, at: &TokenStream, kind: &str) -> Option<TokenStream> {
+    fn opaque(
+        &mut self,
+        key: Key,
+        tokens: &TokenStream,
+        at: &TokenStream,
+        kind: &str,
+        is_number: impl Fn(&str) -> bool,
+    ) -> Option<TokenStream> {
         let is = format!("`{}` is {kind}", key.path());
         if let Ok(literal) = syn::parse2::<Lit>(tokens.clone()) {
-            let help = match &literal {
-                Lit::Str(text) if text.value().parse::<u64>().is_ok() => {
-                    format!("\n= help: write it without quotes: `{}`", text.value())
-                }
-                _ => String::new(),
-            };
+            let help = literal_help(&literal, is_number);
             self.report.error(at, format!("{is}, not `{}`{help}", shortened(&tokens.to_string())));
             return None;
         }
@@ -487,9 +499,7 @@ impl Lowering<'_> {
                 self.unknown = self.unknown.with(key);
                 return Some(tokens.clone());
             }
-            Err(error) => format!(
-                "\n= note: this is no expression: {error}\n= help: put an expression that holds commas in parentheses"
-            ),
+            Err(error) => no_expression(tokens, &error),
         };
         self.report.error(at, format!("{is}{help}"));
         None

@@ -50,8 +50,8 @@ pub(crate) fn take(entries: &mut Vec<Entry>, report: &mut Report) -> Source {
         return if entries.iter().any(is_misspelt) { Source::Broken } else { Source::Absent };
     };
     if let Some(second) = more.first() {
-        report.error(&second.key, format!("`{KEY}` is given twice"));
-        report.error(&first.key, format!("`{KEY}` is first given here"));
+        let (first, second) = (&first.key, &second.key);
+        report.error(quote!(#first #second), format!("`{KEY}` is given twice"));
     }
     read(first, report).unwrap_or(Source::Broken)
 }

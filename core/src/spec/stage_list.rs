@@ -34,27 +34,47 @@ pub struct Fault {
     pub at: usize,
     /// What is wrong there.
     pub why: &'static str,
+    /// The character itself, where it is none of the notation, in ASCII.
+    letter: Option<u8>,
 }
 
 impl Fault {
     const fn new<T>(place: usize, why: &'static str) -> Result<T, Self> {
-        Err(Self { at: place + 1, why })
+        Err(Self { at: place + 1, why, letter: None })
+    }
+
+    const fn letter<T>(place: usize, letter: u8) -> Result<T, Self> {
+        let letter = if letter.is_ascii_graphic() { Some(letter) } else { None };
+        Err(Self { at: place + 1, why: "this is no letter of the notation", letter })
     }
 
     /// The fault in one line, with a note on the notation.
     #[must_use]
     pub const fn text(&self) -> Text {
-        Text::new()
-            .str("`stages.list` cannot be read at character ")
-            .int(self.at as u64)
-            .str(": ")
-            .str(self.why)
-            .str("\n= note: ")
-            .str(StageList::NOTATION)
-            .str(" (")
-            .str(StageList::ID)
-            .str(")")
-            .str("\n= help: 61 layers on 32 stages: `Et|(tt|)*30L`")
+        const NOTE: Text = Text::new().str("\n= note: ").str(StageList::NOTATION).str(" (").str(StageList::ID).str(")");
+        let text = Text::new().str("`stages.list` cannot be read at character ").int(self.at as u64).str(": ");
+        let Some(letter) = self.letter else { return text.str(self.why).text(&NOTE) };
+        let text = match core::str::from_utf8(&[letter]) {
+            Ok(letter) => text.str("`").str(letter).str("` is no letter of the notation"),
+            Err(_) => text.str(self.why),
+        };
+        text.text(&NOTE).str("\n= help: ").str(meant_by(letter))
+    }
+}
+
+/// What a character is written for that is none of the notation.
+const fn meant_by(letter: u8) -> &'static str {
+    match letter {
+        b'e' => "the embedding is a capital `E`",
+        b'l' => "the loss is a capital `L`",
+        b'T' => "a layer is a small `t`",
+        b'M' => "an MTP module is a small `m`",
+        b'x' | b'X' => "repetition is `*`: `(tt|)*30`",
+        b'[' | b']' | b'{' | b'}' => "a group stands in parentheses: `(tt|)*30`",
+        b'O' | b'o' => "a number has the digit `0`",
+        b'0'..=b'9' => "a number stands behind what it repeats: `(tt|)*30`",
+        b')' => "a group begins with `(`",
+        _ => "61 layers on 32 stages: `Et|(tt|)*30L`",
     }
 }
 
@@ -325,6 +345,9 @@ impl Reading {
         if self.loss {
             return Fault::new(at, "nothing stands behind the loss `L`");
         }
+        if !matches!(letter, b'E' | b't' | b'm' | b'L' | b'|') {
+            return Fault::letter(at, letter);
+        }
         if !self.embedding && letter != b'E' {
             return Fault::new(at, "the embedding `E` comes first");
         }
@@ -365,7 +388,7 @@ impl Reading {
                 self.list.stages += times as u16;
                 Ok(())
             }
-            _ => Fault::new(at, "this is no letter of the notation"),
+            _ => Fault::letter(at, letter),
         }
     }
 }
@@ -483,9 +506,25 @@ mod tests {
             assert_eq!(fault.at, *at, "{text}: {fault}");
             assert!(fault.why.contains(why), "{text}: {fault}");
         }
+        for (text, found, help) in [
+            ("et|tL", "1: `e` is", "a capital `E`"),
+            ("Et|tl", "5: `l` is", "a capital `L`"),
+            ("E14*(t|)L", "2: `1` is", "behind what it repeats"),
+            ("14*(t|)L", "1: `1` is", "behind what it repeats"),
+            ("Et|(tt|)x30L", "9: `x` is", "repetition is `*`"),
+            ("Et|[tt|]*30L", "4: `[` is", "in parentheses"),
+            ("Et|(tt|)*3OL", "11: `O` is", "the digit `0`"),
+            ("Et|dL", "4: `d` is", "61 layers"),
+        ] {
+            let said = StageList::read(text).expect_err(text).to_string();
+            assert!(said.contains(&alloc::format!("character {found} no letter of the notation\n")), "{text}: {said}");
+            let (_, said) = said.split_once("\n= help: ").expect("there is a help");
+            assert!(said.contains(help), "{text}: {said}");
+        }
         let fault = StageList::read(&(String::from("E") + &long + "L")).expect_err("too many stages");
         assert_eq!(fault.why, "a list holds at most 256 stages");
         let deep = String::from("E") + &"(".repeat(20) + "t" + &")".repeat(20) + "L";
-        assert_eq!(StageList::read(&deep), Err(Fault { at: 10, why: "groups lie too deep in one another" }));
+        let too_deep = Fault { at: 10, why: "groups lie too deep in one another", letter: None };
+        assert_eq!(StageList::read(&deep), Err(too_deep));
     }
 }

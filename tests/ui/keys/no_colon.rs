@@ -1,4 +1,4 @@
-// A key without a colon, and one with an equals sign.
+// A key without a colon, one with an equals sign, and one with an arrow.
 use moe_model::moe_model;
 
 moe_model! {
@@ -16,7 +16,7 @@ moe_model! {
 
     /// The paper's.
     layout Paper: layout {
-        mesh: mesh { dp: 32, tp, pp = 16, ep: 8, etp: 1, sequence_parallel: on },
+        mesh: mesh { dp: 32, tp, pp = 16, ep: 8, etp => 1, sequence_parallel: on },
         stages: stages { first: 4, last: 1 },
         schedule: one_f_one_b,
         zero: zero { dense: optimizer, expert: optimizer, groups: moe_block },

@@ -3,7 +3,10 @@
 
 use super::tree::Node;
 use crate::key::Key;
-use crate::misread::{did_you_mean, nearest, one_of, outgrows_64_bits, shortened, thousandths};
+use crate::misread::{
+    self, meant, name_help, one_of, outgrows_64_bits, percent_meant, shortened, thousandths, whole, without_quotes,
+    word_of_group,
+};
 use crate::spec::{Field, Kind, StageList, Value, Word};
 use crate::text::Text;
 use alloc::format;
@@ -92,7 +95,10 @@ fn number(key: Key, node: &Node) -> Result<u64, Complaint> {
         }
         Node::Words(words) if words.parse::<u64>().is_ok() => {
             let message = format!("`{path}` is a whole number, not `\"{words}\"`");
-            Err(Complaint::new(message, format!("write it without quotes: `{words}`")))
+            Err(Complaint::new(message, without_quotes(words)))
+        }
+        Node::Float(number) if let Some(whole) = whole(&number.to_string()) => {
+            Err(Complaint::new(format!("`{path}` is a whole number, not {}", shown(node)), format!("write `{whole}`")))
         }
         other => Err(Complaint::new(format!("`{path}` is a whole number, not {}", shown(other)), "")),
     }
@@ -108,57 +114,65 @@ fn decimal(key: Key, node: &Node) -> Result<u64, Complaint> {
         Node::Float(number) if number.is_finite() => number.to_string(),
         Node::Words(words) if thousandths(words).is_some() => {
             let message = format!("`{path}` is a decimal number such as 1.25, not `\"{words}\"`");
-            return Err(Complaint::new(message, format!("write it without quotes: `{words}`")));
+            return Err(Complaint::new(message, without_quotes(words)));
         }
         other => {
             return Err(Complaint::new(format!("`{path}` is a decimal number such as 1.25, not {}", shown(other)), ""));
         }
     };
-    thousandths(&digits).ok_or_else(|| match digits.split_once('.') {
-        Some((_, places)) if places.len() > 3 => {
-            Complaint::new(format!("`{path}` = {} has more than three decimal places", shortened(&digits)), "")
-        }
-        _ => Complaint::new(format!("{}, counted in thousandths", outgrows_64_bits(key, &digits)), ""),
-    })
+    misread::decimal(key, &digits).map_err(|message| Complaint::new(message, ""))
 }
 
 fn percent(key: Key, node: &Node) -> Result<u64, Complaint> {
-    let digits = match node {
-        Node::Words(words) => words.strip_suffix('%').unwrap_or(words).to_string(),
+    let written = match node {
+        Node::Words(words) => words.clone(),
         Node::Whole(number) => number.to_string(),
+        Node::Float(number) => number.to_string(),
         _ => String::new(),
     };
-    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if let (Node::Words(words), true) = (node, is_whole)
-        && words.ends_with('%')
+    if let (Node::Words(_), Some(digits)) = (node, written.strip_suffix('%'))
+        && !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
     {
-        return digits.parse().map_err(|_| Complaint::new(outgrows_64_bits(key, &digits), ""));
+        return digits.parse().map_err(|_| Complaint::new(outgrows_64_bits(key, digits), ""));
     }
-    let example = if is_whole { shortened(&digits) } else { Text::new().str("10") };
+    let example = percent_meant(&written).unwrap_or(10);
     let message = format!("`{}` is a percentage, not {}", key.path(), shown(node));
     Err(Complaint::new(message, format!("write `\"{example}%\"`")))
 }
 
 /// The place of a word in its list.
-fn word(key: Key, node: &Node, words: &[Word], kinds: &[Kind]) -> Result<u64, Complaint> {
+fn word(key: Key, node: &Node, words: &[Word], kinds: &'static [Kind]) -> Result<u64, Complaint> {
     let written = match node {
-        Node::Words(written) => written.as_str(),
-        Node::Switch(true) if is_switch(words) => "on",
-        Node::Switch(false) if is_switch(words) => "off",
-        _ => "",
+        Node::Words(written) => written.clone(),
+        Node::Switch(true) if is_switch(words) => "on".to_string(),
+        Node::Switch(false) if is_switch(words) => "off".to_string(),
+        Node::Switch(switch) => switch.to_string(),
+        Node::Whole(number) => number.to_string(),
+        _ => String::new(),
     };
     if let Some(place) = words.iter().position(|word| word.word == written) {
         return Ok(place as u64);
     }
-    let help = match nearest(written, words.iter().map(|word| word.word)) {
-        _ if kinds.iter().any(|kind| kind.word == written) => table_of(written, kinds),
-        Some(name) => did_you_mean(name).to_string(),
-        None => match nearest(written, kinds.iter().map(|kind| kind.word)) {
-            Some(name) => table_of(name, kinds),
-            None => choices(words, kinds),
-        },
-    };
-    Err(Complaint::new(cannot_be(key.path(), node), help))
+    Err(Complaint::new(cannot_be(key.path(), node), word_help(key, &written, words, kinds)))
+}
+
+/// What to write in place of what is no word of the list.
+fn word_help(key: Key, written: &str, words: &[Word], kinds: &'static [Kind]) -> String {
+    if kinds.iter().any(|kind| kind.word == written) {
+        return table_of(written, kinds);
+    }
+    if let Some(help) = name_help(written, words.iter().map(|word| word.word)) {
+        return help.into();
+    }
+    if let Some((kind, key, word)) = word_of_group(written, kinds) {
+        let of_kind = if kinds.len() == 1 { String::new() } else { format!(" of kind `{}`", kind.word) };
+        return format!("write a table{of_kind} with `{word}` as its `{}`", key.name());
+    }
+    match meant(written, kinds.iter().map(|kind| kind.word)) {
+        Some(name) => table_of(name, kinds),
+        None => choices(key, words, kinds),
+    }
 }
 
 fn is_switch(words: &[Word]) -> bool {
@@ -177,18 +191,19 @@ fn table_of(word: &str, kinds: &[Kind]) -> String {
     if kinds.len() == 1 { "write a table of its keys".to_string() } else { format!("write a table of kind `{word}`") }
 }
 
-fn choices(words: &[Word], kinds: &[Kind]) -> String {
+fn choices(key: Key, words: &[Word], kinds: &[Kind]) -> String {
     let names = one_of(words.iter().map(|word| word.word));
+    let list = if key == Key::Stages { ", a layout string such as \"Et|(tt|)*30mL\"" } else { "" };
     let of_kind = match kinds {
         [] => return format!("write {names}"),
         [_] => "a table of its keys".to_string(),
         _ => format!("a table of kind {}", one_of(kinds.iter().map(|kind| kind.word))),
     };
-    if words.is_empty() { format!("write {of_kind}") } else { format!("write {names}, or {of_kind}") }
+    if words.is_empty() { format!("write {of_kind}") } else { format!("write {names}{list}, or {of_kind}") }
 }
 
 fn negative(key: Key, number: &impl ToString) -> Complaint {
-    Complaint::new(format!("`{}` = {} is negative", key.path(), shortened(&number.to_string())), "")
+    Complaint::new(misread::negative(key, &number.to_string()), "")
 }
 
 /// What was found, as a message has it behind "not".

@@ -5,9 +5,10 @@ use super::leaf::{self, Complaint, cannot_be};
 use super::tree::{Document, Node};
 use super::{ARCHITECTURE, Declared, Fault, Faults, KIND};
 use crate::key::{Key, KeySet};
-use crate::misread::{did_you_mean, given_twice, has_no_key, key_help, lacks, listed, nearest, one_of};
+use crate::misread::{given_twice, has_no_key, key_help, key_meant, lacks, listed, name_help, one_of};
 use crate::preset::PRESETS;
 use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value, Word};
+use crate::text::Text;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -45,9 +46,13 @@ impl Reading {
     ) {
         let fields = || fields.iter().copied().flatten();
         let mut given = KeySet::EMPTY;
+        // Misspelt keys are not missing too.
+        let mut meant = Vec::new();
         for (name, node) in entries {
             let Some(field) = fields().find(|field| field.key.name() == name) else {
-                self.unknown(owner, name, fields().map(|field| field.key.name()));
+                let names = fields().map(|field| field.key.name());
+                meant.extend(key_meant(name, names.clone()));
+                self.unknown(owner, name, names);
                 continue;
             };
             if given.has(field.key) {
@@ -57,7 +62,7 @@ impl Reading {
             given = given.with(field.key);
             self.value(field, node);
         }
-        let is_given = |key: Key| given.has(key) || has_preset && !key.is_layout();
+        let is_given = |key: Key| given.has(key) || has_preset && !key.is_layout() || meant.contains(&key.name());
         let missing = fields().filter(|field| field.required && !is_given(field.key));
         if let Some(message) = lacks(&named(owner), missing.map(|field| field.key.name())) {
             self.fault(owner.map_or("", Key::path), message, "");
@@ -75,10 +80,7 @@ impl Reading {
             return;
         }
         let names = || PRESETS.iter().map(|preset| preset.name);
-        let help = match nearest(name, names()) {
-            Some(name) => did_you_mean(name).to_string(),
-            None => format!("presets are {}", listed(names())),
-        };
+        let help = name_help(name, names()).unwrap_or_else(|| Text::new().str("presets are ").text(&listed(names())));
         self.fault(ARCHITECTURE, cannot_be(ARCHITECTURE, node), help);
     }
 
@@ -156,12 +158,10 @@ impl Reading {
         let place = kinds.iter().position(|kind| kind.word == written);
         if place.is_none() {
             let names = || kinds.iter().map(|kind| kind.word);
-            let help = match nearest(written, names()) {
-                _ if words.iter().any(|word| word.word == written) => {
-                    format!("`{written}` takes no keys: write it in the table's place")
-                }
-                Some(name) => did_you_mean(name).to_string(),
-                None => format!("write {}", one_of(names())),
+            let help = if words.iter().any(|word| word.word == written) {
+                format!("`{written}` takes no keys: write it in the table's place")
+            } else {
+                name_help(written, names()).unwrap_or_else(|| Text::new().str("write ").text(&one_of(names()))).into()
             };
             let path = format!("{}.{KIND}", key.path());
             self.fault(path.as_str(), cannot_be(&path, node), help);
