@@ -3,6 +3,7 @@
 use super::KIND;
 use super::leaf::Leaf;
 use crate::key::{Key, Numbers};
+use crate::law;
 use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value};
 use alloc::format;
 use serde::ser::{Error, SerializeMap};
@@ -10,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 impl Serialize for Spec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let from = From { numbers: self.numbers(), list: &self.layout.stages.list };
+        let from = From { numbers: self.raw_numbers(), list: &self.layout.stages.list };
         let mut map = serializer.serialize_map(Some(Architecture::FIELDS.len() + Layout::FIELDS.len()))?;
         for field in [Architecture::FIELDS, Layout::FIELDS].into_iter().flatten() {
             entry(&mut map, field, &from)?;
@@ -48,11 +49,10 @@ impl Serialize for Group<'_> {
 
 fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -> Result<(), M::Error> {
     let name = field.key.name();
-    // What was not said is not written: no list, and a degree that follows from others.
+    // What was not said is not written: no list, and no number that follows from others.
     let is_unsaid = match field.key {
         Key::StagesList => from.list.is_none(),
-        Key::MeshDp => from.numbers.dp_follows,
-        _ => false,
+        key => law::follows_at_zero(key) && from.numbers.of(key) == 0,
     };
     if is_unsaid {
         return Ok(());
