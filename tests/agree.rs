@@ -33,6 +33,8 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
             nope: random.u64(1..5),
             rope: random.u64(1..4),
             value: random.u64(1..5),
+            indexer_heads: random.u64(0..3),
+            indexer_dim: random.u64(0..6),
         })
     } else {
         Attention::Gqa(Gqa {

@@ -147,7 +147,7 @@ fn blocks_of_every_network() {
     let mut spec = moe(58, 128, 128, 256);
     spec.architecture.layers = Layers { dense: 3, moe: 58, ffn: 18_432 };
     spec.architecture.attention =
-        Attention::Mla(Mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 });
+        Attention::Mla(Mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128, ..Mla::DEFAULT });
     spec.architecture.experts = Experts { routed: 256, shared: 1, active: 8, ffn: 2048, ..Experts::DEFAULT };
     spec.layout.batch.sequence = 4096;
     spec.layout.mesh = Mesh { etp: 32, ..mesh(1, 32, 1, 1) };

@@ -20,10 +20,12 @@ const READ: &[(&str, &str)] = &[
     ("deepseek-v2", "deepseek_v2"),
     ("deepseek-v2-lite", "deepseek_v2_lite"),
     ("deepseek-v3", "deepseek_v3"),
+    ("deepseek-v3.2", "deepseek_v3_2"),
     ("dots.llm1", "dots_llm1"),
     ("ernie-4.5-300b-a47b", "ernie_4_5_300b_a47b"),
     ("glm-4.5", "glm_4_5"),
     ("glm-4.7-flash", "glm_4_7_flash"),
+    ("glm-5", "glm_5"),
     ("gpt-oss-120b", "gpt_oss_120b"),
     ("granite-3.1-1b-a400m", "granite_3_1_1b_a400m"),
     ("hunyuan-a13b", "hunyuan_a13b"),
@@ -46,10 +48,8 @@ const READ: &[(&str, &str)] = &[
 /// What is refused, and the value of `model_type` that the error names.
 const REFUSED: &[(&str, &str)] = &[
     ("arctic", "\"arctic\""),
-    ("deepseek-v3.2", "\"deepseek_v32\""),
     ("deepseek-v4-flash", "\"deepseek_v4\""),
     ("gemma-4-26b-a4b", "\"gemma4\""),
-    ("glm-5", "\"glm_moe_dsa\""),
     // Its config has none, and is no `config.json`: names and numbers of the vendor's program. A preset holds them.
     ("grok-1", "null"),
     ("hunyuan-large", "\"hunyuan\""),

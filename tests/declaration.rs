@@ -55,7 +55,16 @@ const EVERY_KEY: Architecture = Architecture {
 
 /// Every key of latent attention.
 const LATENT: Architecture = Architecture {
-    attention: Attention::Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 }),
+    attention: Attention::Mla(Mla {
+        heads: 16,
+        q_rank: 768,
+        kv_rank: 512,
+        nope: 192,
+        rope: 64,
+        value: 256,
+        indexer_heads: 32,
+        indexer_dim: 128,
+    }),
     ..EVERY_KEY
 };
 

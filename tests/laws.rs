@@ -55,6 +55,17 @@ const BREACHES: &[Breach] = &[
     ("head-dim", |s| {
         s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0, ..Gqa::DEFAULT });
     }),
+    ("indexer-heads-given", |s| set(s, Key::AttentionIndexerDim, 128)),
+    ("indexer-dim-given", |s| set(s, Key::AttentionIndexerHeads, 64)),
+    ("indexer-dim", |s| {
+        set(s, Key::AttentionIndexerHeads, 64);
+        set(s, Key::AttentionIndexerDim, 32);
+    }),
+    ("indexer-query-rank", |s| {
+        set(s, Key::AttentionIndexerHeads, 64);
+        set(s, Key::AttentionIndexerDim, 128);
+        set(s, Key::AttentionQRank, 0);
+    }),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
     ("world-replicas", |s| (s.layout.mesh.dp, s.layout.mesh.world) = (0, 1000)),

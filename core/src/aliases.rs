@@ -26,6 +26,8 @@ const ALIASES: &[Alias] = &[
     alias(&["gpus", "ranks"], &["world"]),
     // Keys of configs that are nearest to something else.
     alias(&["num_key_value_heads"], &["kv_heads"]),
+    alias(&["index_n_heads"], &["indexer_heads"]),
+    alias(&["index_head_dim"], &["indexer_dim"]),
     alias(&["num_experts", "num_local_experts"], &["routed"]),
     alias(&["top_k", "topk", "num_experts_per_tok"], &["active"]),
     alias(&["intermediate_size", "moe_intermediate_size"], &["ffn"]),

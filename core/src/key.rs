@@ -49,6 +49,8 @@ keys! {
     AttentionNope = "attention.nope",
     AttentionRope = "attention.rope",
     AttentionValue = "attention.value",
+    AttentionIndexerHeads = "attention.indexer_heads",
+    AttentionIndexerDim = "attention.indexer_dim",
     Experts = "experts",
     ExpertsRouted = "experts.routed",
     ExpertsShared = "experts.shared",

@@ -132,6 +132,23 @@ presets! {
         "deepseek-ai/DeepSeek-R1, arXiv:2501.12948, 2025-01-22":
         DEEPSEEK_V3;
 
+    DEEPSEEK_V3_2 = deepseek_v3_2,
+        "DeepSeek-V3.2: DeepSeek-V3 with an indexer in every layer, 671.9B parameters, 38.4B active",
+        "deepseek-ai/DeepSeek-V3.2, 2025-12-01":
+        Architecture {
+            attention: Attention::Mla(Mla {
+                heads: 128,
+                q_rank: 1536,
+                kv_rank: 512,
+                nope: 128,
+                rope: 64,
+                value: 128,
+                indexer_heads: 64,
+                indexer_dim: 128,
+            }),
+            ..DEEPSEEK_V3
+        };
+
     KIMI_K2 = kimi_k2,
         "Kimi K2: 1026.4B parameters, 32.9B active",
         "moonshotai/Kimi-K2-Instruct, arXiv:2507.20534, 2025-07-28":
@@ -233,6 +250,35 @@ presets! {
                 correction_bias: CorrectionBias::On,
                 ..Experts::DEFAULT
             },
+            ..Architecture::DEFAULT
+        };
+
+    GLM_5 = glm_5,
+        "GLM-5: 743.9B parameters, 41.8B active, and one multi-token-prediction module",
+        "zai-org/GLM-5, 2026-02-11":
+        Architecture {
+            hidden: 6144,
+            vocab: 154_880,
+            layers: Layers { dense: 3, moe: 75, ffn: 12_288, ..Layers::DEFAULT },
+            attention: Attention::Mla(Mla {
+                heads: 64,
+                q_rank: 2048,
+                kv_rank: 512,
+                nope: 192,
+                rope: 64,
+                value: 256,
+                indexer_heads: 32,
+                indexer_dim: 128,
+            }),
+            experts: Experts {
+                routed: 256,
+                shared: 1,
+                active: 8,
+                ffn: 2048,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            mtp: 1,
             ..Architecture::DEFAULT
         };
 

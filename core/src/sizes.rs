@@ -72,6 +72,10 @@ symbols! {
     QueryKey = "(d_h+d_hr)",
     /// Width of a value head.
     Value = "d_v",
+    /// Heads of an indexer.
+    IndexerHeads = "n_I",
+    /// Width of an indexer's head.
+    IndexerDim = "d_I",
     /// Width of a dense feed-forward network.
     DenseFfn = "h_F",
     /// Experts.
@@ -151,6 +155,8 @@ pub struct Sizes {
     pub rope: Dim,
     pub query_key: Dim,
     pub value: Dim,
+    pub indexer_heads: Dim,
+    pub indexer_dim: Dim,
     pub dense_ffn: Dim,
     pub experts: Dim,
     pub local_experts: Dim,
@@ -187,6 +193,8 @@ impl Sizes {
             rope: unused,
             query_key: unused,
             value: unused,
+            indexer_heads: unused,
+            indexer_dim: unused,
             dense_ffn: over_tp(Dim::whole(Symbol::DenseFfn, a.layers.ffn), l.placement.dense_ffn, tp),
             experts: Dim::whole(Symbol::Experts, a.experts.routed),
             local_experts: Dim::whole(Symbol::Experts, add(a.experts.routed, l.placement.redundant_experts))
@@ -212,6 +220,8 @@ impl Sizes {
                 sizes.rope = Dim::whole(Symbol::Rope, mla.rope);
                 sizes.query_key = Dim::whole(Symbol::QueryKey, add(mla.nope, mla.rope));
                 sizes.value = Dim::whole(Symbol::Value, mla.value);
+                sizes.indexer_heads = Dim::whole(Symbol::IndexerHeads, mla.indexer_heads);
+                sizes.indexer_dim = Dim::whole(Symbol::IndexerDim, mla.indexer_dim);
             }
             Attention::Gqa(gqa) => {
                 sizes.heads_whole = Dim::whole(Symbol::Heads, gqa.heads);

@@ -154,6 +154,9 @@ const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry, n
             list.push_part(w, name, "key", [heads, sizes.nope, sizes.kv_rank, ONE]);
             list.push_part(w, name, "value", [heads, sizes.value, sizes.kv_rank, ONE]);
             list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.value, ONE]);
+            if mla.indexer_heads > 0 {
+                indexer(list, sizes, w, norm);
+            }
         }
         Attention::Gqa(gqa) => {
             let query = if gqa.output_gate.is_on() { sizes.head_dim_twice } else { sizes.head_dim };
@@ -164,6 +167,17 @@ const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry, n
             gqa_options(list, sizes, &gqa, query, w, norm);
         }
     }
+}
+
+/// The indexer of sparse attention: each tensor-parallel rank holds all of it (megatron-core's `DSAIndexer`). The norm of
+/// its keys has a bias, whatever the model's norms are.
+const fn indexer(list: &mut Sink<'_>, sizes: &Sizes, w: &Entry, norm: &Entry) {
+    let (heads, dim) = (sizes.indexer_heads, sizes.indexer_dim);
+    list.push(w, "self_attn.indexer.wq_b.weight", [heads, dim, sizes.q_rank, ONE]);
+    list.push(w, "self_attn.indexer.wk.weight", [dim, sizes.hidden, ONE, ONE]);
+    list.push(norm, "self_attn.indexer.k_norm.weight", [dim, ONE, ONE, ONE]);
+    list.push(norm, "self_attn.indexer.k_norm.bias", [dim, ONE, ONE, ONE]);
+    list.push(w, "self_attn.indexer.weights_proj.weight", [heads, sizes.hidden, ONE, ONE]);
 }
 
 /// What some models have beside the four projections.

@@ -60,6 +60,10 @@ const TILING: &[&str] = &[
 const OTHERS: &[&str] = &[
     "norms-per-layer",
     "layer-count",
+    "indexer-heads-given",
+    "indexer-dim-given",
+    "indexer-dim",
+    "indexer-query-rank",
     "dense-ffn-given",
     "routed-given",
     "active-given",

@@ -178,7 +178,7 @@ impl Random<'_> {
         let heads = self.multiple(ranks, 3);
         spec.architecture.attention = if self.rarely(2) {
             let [nope, rope, value] = [(); 3].map(|()| self.multiple(block, 2));
-            Attention::Mla(Mla { heads, q_rank: 1, kv_rank: 1, nope, rope, value })
+            Attention::Mla(Mla { heads, q_rank: 1, kv_rank: 1, nope, rope, value, ..Mla::DEFAULT })
         } else {
             let kv_heads = if self.rarely(2) { self.pick(&[1, heads, tp, ranks]) } else { self.to(1, 12) };
             let head_dim = if self.rarely(4) { 0 } else { self.multiple(block, 2) };

@@ -88,6 +88,16 @@ const fn gqa_options(list: &mut Sink<'_>, sizes: &Sizes, gqa: &Gqa, kept: &Entry
     }
 }
 
+/// What the indexer of sparse attention saves in the style of these accountings, which know none: its queries, its one
+/// key before and behind the norm, a weight for each head. Its scores are taken to stay within a kernel, and attention
+/// itself to look at all tokens.
+const fn indexer(list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
+    let (batch, context, heads, dim) = (sizes.batch, sizes.context, sizes.indexer_heads, sizes.indexer_dim);
+    list.push(kept, "indexer query", [batch, context, heads, dim]);
+    list.push(&kept.times(2), "indexer key, before and behind its norm", [batch, context, dim, Dim::ONE]);
+    list.push(kept, "indexer head weights", [batch, context, heads, Dim::ONE]);
+}
+
 /// The input of the norm behind a block, where layers have so many norms that there is one.
 const fn block_output(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &Entry, norms: u64) {
     if plan.spec().architecture.norms_per_layer >= norms {

@@ -7,7 +7,7 @@
 //! the whole sequence), `placement.shared_experts: replicated`, `placement.query_rope: replicated`,
 //! `zero.groups: moe_block`.
 
-use super::{block_output, ends, gqa_options, is_recomputed, saved};
+use super::{block_output, ends, gqa_options, indexer, is_recomputed, saved};
 use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Part, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
@@ -90,6 +90,9 @@ const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Ent
             list.push(kept, "key", [batch, context, heads, sizes.query_key]);
             list.push(kept, "value", [batch, context, heads, sizes.value]);
             list.push(kept, "attention output", [batch, context, heads, sizes.value]);
+            if mla.indexer_heads > 0 {
+                indexer(list, sizes, kept);
+            }
         }
         Attention::Gqa(gqa) => {
             gqa_options(list, sizes, &gqa, kept);

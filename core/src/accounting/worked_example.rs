@@ -2,7 +2,7 @@
 //! each rank's own tokens routed, a working set of one layer's experts in forward, one recomputed layer or block in
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
-use super::{block_output, ends, gqa_options, is_recomputed, paper, saved};
+use super::{block_output, ends, gqa_options, indexer, is_recomputed, paper, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
@@ -79,6 +79,9 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
             list.push(kept, "key/value latent", [batch, context, sizes.kv_rank, ONE]);
             list.push(&kept.times(2), "query, key", [batch, context, heads, sizes.query_key]);
             list.push(&kept.times(2), "value, attention output", [batch, context, heads, sizes.value]);
+            if mla.indexer_heads > 0 {
+                indexer(list, sizes, kept);
+            }
         }
         Attention::Gqa(gqa) => {
             gqa_options(list, sizes, &gqa, kept);

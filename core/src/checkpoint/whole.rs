@@ -29,15 +29,21 @@ pub(super) fn wholes(entries: &[Entry], sizes: &Sizes) -> Vec<Whole> {
 }
 
 fn flat(shape: &[Dim; 4], sizes: &Sizes) -> Vec<u64> {
-    let is_heads = |dim: &Dim| *dim != Dim::ONE && (*dim == sizes.heads || *dim == sizes.kv_heads);
     let len = shape.iter().rposition(|dim| *dim != Dim::ONE).map_or(1, |last| last + 1);
-    let (mut flat, mut joins): (Vec<u64>, bool) = (Vec::new(), false);
+    let (mut flat, mut before): (Vec<u64>, &Dim) = (Vec::new(), &Dim::ONE);
     for dim in &shape[..len] {
         match flat.last_mut() {
-            Some(last) if joins => *last = mul(*last, dim.global),
+            Some(last) if are_one(before, dim, sizes) => *last = mul(*last, dim.global),
             _ => flat.push(dim.global),
         }
-        joins = is_heads(dim);
+        before = dim;
     }
     flat
+}
+
+/// Whether two dimensions behind each other are heads and the width of each.
+fn are_one(heads: &Dim, width: &Dim, sizes: &Sizes) -> bool {
+    let is_attention = *heads == sizes.heads || *heads == sizes.kv_heads;
+    let is_indexer = *heads == sizes.indexer_heads && *width == sizes.indexer_dim;
+    *heads != Dim::ONE && (is_attention || is_indexer)
 }

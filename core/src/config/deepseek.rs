@@ -1,8 +1,9 @@
-//! `deepseek` (the first of them), `deepseek_v2`, `deepseek_v3` and `kimi_k2`, which is the third with other sizes.
+//! `deepseek` (the first of them), `deepseek_v2`, `deepseek_v3`, `kimi_k2`, which is the third with other sizes, and
+//! `deepseek_v32`, which is the third with an indexer.
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{bias, dense_first, ends, experts, gqa, grouped, mla};
+use super::parts::{bias, dense_first, ends, experts, gqa, grouped, mla, with_indexer};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Switch};
 
@@ -57,6 +58,23 @@ pub(super) const DEEPSEEK_V3: ModelType = ModelType {
 /// DeepSeek-V3's code, and so its name of the class.
 pub(super) const KIMI_K2: ModelType = ModelType { name: "kimi_k2", ..DEEPSEEK_V3 };
 
+/// The third, whose attention looks at the tokens that an indexer chooses.
+pub(super) const DEEPSEEK_V32: ModelType = ModelType {
+    name: "deepseek_v32",
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["DeepseekV32ForCausalLM"]"#]),
+            ("attention_bias", &["false"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("moe_layer_freq", &["1"]),
+            ("topk_method", &[r#""noaux_tc""#]),
+        ],
+        ignored: IGNORED,
+    },
+    read: deepseek_v32,
+    ..DEEPSEEK_V3
+};
+
 /// How scores become weights, losses, how many ranks it was trained on, the order of rotary pairs.
 const IGNORED: &[&str] = &[
     "aux_loss_alpha",
@@ -101,4 +119,9 @@ fn deepseek_v3(fields: &mut Fields<'_>) -> Architecture {
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
         ..ends(fields)
     }
+}
+
+fn deepseek_v32(fields: &mut Fields<'_>) -> Architecture {
+    let dense = deepseek_v3(fields);
+    with_indexer(fields, dense)
 }

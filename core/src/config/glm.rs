@@ -1,9 +1,9 @@
-//! `glm4_moe` (GLM-4.5) and `glm4_moe_lite` (GLM-4.7-Flash): DeepSeek-V3's layers, one with grouped-query attention, one
-//! with a list of its own that tells them apart.
+//! `glm4_moe` (GLM-4.5), `glm4_moe_lite` (GLM-4.7-Flash) and `glm_moe_dsa` (GLM-5): DeepSeek-V3's layers, one with
+//! grouped-query attention, two with a list of its own that tells them apart, one of these with an indexer.
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{bias, dense_first, ends, experts, gqa_of_width, grouped, layer_count, layers, mla};
+use super::parts::{bias, dense_first, ends, experts, gqa_of_width, grouped, layer_count, layers, mla, with_indexer};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, QkNorm, Switch};
 use alloc::borrow::ToOwned;
@@ -39,6 +39,30 @@ pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
     read: glm4_moe_lite,
 };
 
+/// Latent attention that looks at the tokens that an indexer chooses.
+pub(super) const GLM_MOE_DSA: ModelType = ModelType {
+    name: "glm_moe_dsa",
+    naming: &Naming::LLAMA,
+    idle: Idle {
+        only: &[
+            ("architectures", &[r#"["GlmMoeDsaForCausalLM"]"#]),
+            ("attention_bias", &["false"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("moe_layer_freq", &["1"]),
+            ("topk_method", &[r#""noaux_tc""#]),
+        ],
+        ignored: &[
+            "ep_size",
+            "indexer_rope_interleave",
+            "norm_topk_prob",
+            "rope_interleave",
+            "routed_scaling_factor",
+            "scoring_func",
+        ],
+    },
+    read: glm_moe_dsa,
+};
+
 fn glm4_moe(fields: &mut Fields<'_>) -> Architecture {
     let (experts, attention) = (experts(fields), gqa_of_width(fields));
     let is_normed = fields.switch("use_qk_norm", Switch::Off).is_on();
@@ -64,6 +88,11 @@ fn glm4_moe_lite(fields: &mut Fields<'_>) -> Architecture {
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
         ..ends(fields)
     }
+}
+
+fn glm_moe_dsa(fields: &mut Fields<'_>) -> Architecture {
+    let dense = glm4_moe_lite(fields);
+    with_indexer(fields, dense)
 }
 
 /// Layers by `mlp_layer_types`, or as DeepSeek's configs count them.

@@ -1,7 +1,7 @@
 //! Parts of an architecture that several `model_type`s write alike.
 
 use super::fields::Fields;
-use crate::spec::{Architecture, Bias, Experts, Gqa, Layers, Mla, Switch};
+use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, Mla, Switch};
 use alloc::format;
 
 /// Embedding and head: how wide they are, and whether they are one.
@@ -51,7 +51,17 @@ pub(super) fn mla(fields: &mut Fields<'_>) -> Mla {
         nope,
         rope,
         value: fields.number("v_head_dim"),
+        ..Mla::DEFAULT
     }
+}
+
+/// A model of latent attention with an indexer that chooses what attention looks at; how many tokens (`index_topk`)
+/// changes no tensor.
+pub(super) fn with_indexer(fields: &mut Fields<'_>, model: Architecture) -> Architecture {
+    fields.pass("index_topk");
+    let (indexer_heads, indexer_dim) = (fields.positive("index_n_heads"), fields.positive("index_head_dim"));
+    let Attention::Mla(mla) = model.attention else { return model };
+    Architecture { attention: Attention::Mla(Mla { indexer_heads, indexer_dim, ..mla }), ..model }
 }
 
 /// Heads and key/value heads of grouped-query attention. A head is `head_dim` wide where the config says so, else the

@@ -41,6 +41,10 @@ group! {
         rope: number at least 1 = AttentionRope;
         /// Width of a value head.
         value: number at least 1 = AttentionValue;
+        /// Heads of the indexer that chooses the tokens attention looks at (DeepSeek-V3.2's `index_n_heads`); 0 without one.
+        indexer_heads: number at least 0 = AttentionIndexerHeads, default 0;
+        /// Width of an indexer's head, the rotary part in it; needed where `attention.indexer_heads` is not 0.
+        indexer_dim: number at least 0 = AttentionIndexerDim, default 0;
     }
 }
 

@@ -49,9 +49,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            40902656,
+            654442496,
         )
-        .broken(&Self::__SPEC_MAIN, 412316860417);
+        .broken(&Self::__SPEC_MAIN, 1649267441665);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,
@@ -77,34 +77,34 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 1257339520797009258473340611, S)
+            __enforce(__at, __laws, B, 5029358083188037033893314243, S)
         }
         const _: () = {
             const fn world_size() {
-                e(37, 170141183460469231731687303715884113920)
+                e(39, 170141183460469231731687303715884236800)
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(38, 170141183460469231731687303715885154304)
+                e(40, 170141183460469231731687303715900882944)
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(38, 2097152)
+                e(40, 33554432)
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(38, 4194304)
+                e(40, 67108864)
             }
             dense_ffn_tp()
         };
-        const _: () = e(47, 33554432);
+        const _: () = e(49, 536870912);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(75usize, B, S);
+        const _: () = __enforce_budget(79usize, B, S);
     }
 };

@@ -66,6 +66,24 @@ moe_model::moe_model! {
 }
 
 moe_model::moe_model! {
+    /// DeepSeek-V3.2: DeepSeek-V3 with an indexer in every layer, 671.9B parameters, 38.4B active
+    pub struct DeepseekV32;
+
+    hidden: 7168,
+    vocab: 129_280,
+    layers: layers { dense: 3, moe: 58, ffn: 18_432 },
+    attention: mla {
+        heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128, indexer_heads: 64,
+        indexer_dim: 128,
+    },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4,
+        correction_bias: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
     /// Kimi K2: 1026.4B parameters, 32.9B active
     pub struct KimiK2;
 
@@ -120,6 +138,21 @@ moe_model::moe_model! {
     layers: layers { dense: 1, moe: 46, ffn: 10_240 },
     attention: mla { heads: 20, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 },
     experts: experts { routed: 64, shared: 1, active: 4, ffn: 1536, correction_bias: on },
+}
+
+moe_model::moe_model! {
+    /// GLM-5: 743.9B parameters, 41.8B active, and one multi-token-prediction module
+    pub struct Glm5;
+
+    hidden: 6144,
+    vocab: 154_880,
+    layers: layers { dense: 3, moe: 75, ffn: 12_288 },
+    attention: mla {
+        heads: 64, q_rank: 2048, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
+    experts: experts { routed: 256, shared: 1, active: 8, ffn: 2048, correction_bias: on },
+    mtp: 1,
 }
 
 moe_model::moe_model! {
@@ -370,7 +403,10 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layers: layers { dense: 1, moe: 2, ffn: 1_234_567 },
-    attention: mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 },
+    attention: mla {
+        heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
     experts: experts {
         routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
         router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter,
@@ -394,11 +430,13 @@ fn main() {
     assert_eq!(DeepseekV2Lite::ARCHITECTURE, moe_model::preset::DEEPSEEK_V2_LITE);
     assert_eq!(DeepseekV3::ARCHITECTURE, moe_model::preset::DEEPSEEK_V3);
     assert_eq!(DeepseekR1::ARCHITECTURE, moe_model::preset::DEEPSEEK_R1);
+    assert_eq!(DeepseekV32::ARCHITECTURE, moe_model::preset::DEEPSEEK_V3_2);
     assert_eq!(KimiK2::ARCHITECTURE, moe_model::preset::KIMI_K2);
     assert_eq!(DotsLlm1::ARCHITECTURE, moe_model::preset::DOTS_LLM1);
     assert_eq!(Ernie45300bA47b::ARCHITECTURE, moe_model::preset::ERNIE_4_5_300B_A47B);
     assert_eq!(Glm45::ARCHITECTURE, moe_model::preset::GLM_4_5);
     assert_eq!(Glm47Flash::ARCHITECTURE, moe_model::preset::GLM_4_7_FLASH);
+    assert_eq!(Glm5::ARCHITECTURE, moe_model::preset::GLM_5);
     assert_eq!(HunyuanA13b::ARCHITECTURE, moe_model::preset::HUNYUAN_A13B);
     assert_eq!(MinimaxM25::ARCHITECTURE, moe_model::preset::MINIMAX_M2_5);
     assert_eq!(Qwen15MoeA27b::ARCHITECTURE, moe_model::preset::QWEN1_5_MOE_A2_7B);
@@ -420,7 +458,7 @@ fn main() {
     assert_eq!(Llama4Scout::ARCHITECTURE, moe_model::preset::LLAMA_4_SCOUT);
     let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
     assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
     assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
     let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layers: Layers { dense: 1, moe: 0, ffn: 256 }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off }), experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off }, mtp: 0 }";
     assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
