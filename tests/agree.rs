@@ -23,8 +23,9 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
     let heads = pick(random, &[2, 4, 6, 8]);
     spec.architecture.hidden = pick(random, &[8, 12, 30]);
     spec.architecture.vocab = random.u64(1..50);
+    let (lead, moe, moe_every) = (random.u64(0..4), random.u64(0..8), pick(random, &[1, 1, 2, 3]));
     spec.architecture.layers =
-        Layers { dense: random.u64(0..4), moe: random.u64(0..8), ffn: pick(random, &[4, 8, 12]) };
+        Layers { dense: lead + moe * (moe_every - 1), moe, ffn: pick(random, &[4, 8, 12]), moe_every };
     spec.architecture.attention = if random.bool() {
         Attention::Mla(Mla {
             heads,

@@ -43,7 +43,7 @@ fn moe(layers: u64, heads: u64, kv_heads: u64, routed: u64) -> Spec {
     let mut spec = Spec::DEFAULT;
     spec.architecture.hidden = 1024;
     spec.architecture.vocab = 27_720;
-    spec.architecture.layers = Layers { dense: 0, moe: layers, ffn: 0 };
+    spec.architecture.layers = Layers { dense: 0, moe: layers, ffn: 0, ..Layers::DEFAULT };
     spec.architecture.attention = Attention::Gqa(Gqa { heads, kv_heads, head_dim: 128, ..Gqa::DEFAULT });
     spec.architecture.experts = Experts { routed, active: 2, ffn: 27_720, ..Experts::DEFAULT };
     spec.layout.batch = Batch { sequence: 27_720, count: 64, ..Batch::DEFAULT };
@@ -52,7 +52,7 @@ fn moe(layers: u64, heads: u64, kv_heads: u64, routed: u64) -> Spec {
 
 fn dense(layers: u64) -> Spec {
     let mut spec = moe(0, 840, 840, 0);
-    spec.architecture.layers = Layers { dense: layers, moe: 0, ffn: 27_720 };
+    spec.architecture.layers = Layers { dense: layers, moe: 0, ffn: 27_720, ..Layers::DEFAULT };
     spec.architecture.experts = Experts::DEFAULT;
     spec
 }
@@ -145,7 +145,7 @@ fn blocks_of_an_expert() {
 #[test]
 fn blocks_of_every_network() {
     let mut spec = moe(58, 128, 128, 256);
-    spec.architecture.layers = Layers { dense: 3, moe: 58, ffn: 18_432 };
+    spec.architecture.layers = Layers { dense: 3, moe: 58, ffn: 18_432, ..Layers::DEFAULT };
     spec.architecture.attention =
         Attention::Mla(Mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128, ..Mla::DEFAULT });
     spec.architecture.experts = Experts { routed: 256, shared: 1, active: 8, ffn: 2048, ..Experts::DEFAULT };

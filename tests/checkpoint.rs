@@ -31,11 +31,11 @@ const fn experts(routed: u64, active: u64, ffn: u64) -> Experts {
 }
 
 const fn dense(layers: u64, ffn: u64) -> Layers {
-    Layers { dense: layers, moe: 0, ffn }
+    Layers { dense: layers, moe: 0, ffn, ..Layers::DEFAULT }
 }
 
 const fn moe(layers: u64) -> Layers {
-    Layers { dense: 0, moe: layers, ffn: 0 }
+    Layers { dense: 0, moe: layers, ffn: 0, ..Layers::DEFAULT }
 }
 
 const fn per_head(gqa: Gqa) -> Attention {
@@ -78,7 +78,7 @@ const MODELS: &[(&str, Model)] = &[
             Architecture {
                 hidden: 4096,
                 vocab: 152_064,
-                layers: Layers { dense: 1, moe: 61, ffn: 10_944 },
+                layers: Layers { dense: 1, moe: 61, ffn: 10_944, ..Layers::DEFAULT },
                 attention: per_head(gqa(32, 32, 128)),
                 experts: Experts { shared: 2, correction_bias: CorrectionBias::On, ..experts(128, 6, 1408) },
                 ..PLAIN
@@ -93,7 +93,7 @@ const MODELS: &[(&str, Model)] = &[
                 hidden: 8192,
                 vocab: 103_424,
                 tied_embeddings: Switch::On,
-                layers: Layers { dense: 3, moe: 51, ffn: 28_672 },
+                layers: Layers { dense: 3, moe: 51, ffn: 28_672, ..Layers::DEFAULT },
                 attention: Attention::Gqa(gqa(64, 8, 128)),
                 experts: Experts { correction_bias: CorrectionBias::Parameter, ..experts(64, 8, 3584) },
                 ..PLAIN
@@ -107,7 +107,7 @@ const MODELS: &[(&str, Model)] = &[
             Architecture {
                 hidden: 5120,
                 vocab: 151_552,
-                layers: Layers { dense: 3, moe: 89, ffn: 12_288 },
+                layers: Layers { dense: 3, moe: 89, ffn: 12_288, ..Layers::DEFAULT },
                 attention: per_head(Gqa { bias: Bias::Qkv, ..gqa(96, 8, 128) }),
                 experts: Experts { shared: 1, correction_bias: CorrectionBias::On, ..experts(160, 8, 1536) },
                 mtp: 1,
@@ -122,7 +122,7 @@ const MODELS: &[(&str, Model)] = &[
             Architecture {
                 hidden: 2048,
                 vocab: 154_880,
-                layers: Layers { dense: 1, moe: 46, ffn: 10_240 },
+                layers: Layers { dense: 1, moe: 46, ffn: 10_240, ..Layers::DEFAULT },
                 attention: Attention::Mla(Mla {
                     heads: 20,
                     q_rank: 768,
@@ -463,6 +463,35 @@ fn mtp_modules_are_further_layers() {
         assert_same(model, &expanded(copies.iter().copied()), &expected);
     }
     assert_eq!(tested, 3);
+}
+
+/// Dense layers are those between, and any in front.
+#[test]
+fn layers_with_experts_stand_apart() {
+    for (lead, moe, moe_every) in [(0, 24, 2), (2, 3, 2), (1, 2, 4), (0, 1, 3), (3, 1, 2), (2, 5, 1)] {
+        let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 4, moe_every };
+        let model = Architecture {
+            layers,
+            attention: Attention::Gqa(gqa(1, 1, 4)),
+            experts: experts(1, 1, 4),
+            hidden: 4,
+            vocab: 4,
+            ..PLAIN
+        };
+        let names: Vec<String> = model
+            .checkpoint(&Naming::LLAMA)
+            .iter()
+            .flat_map(|tensor| tensor.name.names().collect::<Vec<_>>())
+            .filter(|name| name.ends_with(".mlp.gate.weight") || name.ends_with(".mlp.gate_proj.weight"))
+            .collect();
+        let expected = (0..layers.count()).map(|layer| {
+            let has_experts = layer >= lead && (layer - lead) % moe_every == moe_every - 1;
+            format!("model.layers.{layer}.mlp.{}.weight", if has_experts { "gate" } else { "gate_proj" })
+        });
+        let (mut names, mut expected) = (names, expected.collect::<Vec<_>>());
+        (names.sort(), expected.sort());
+        assert_eq!(names, expected, "{layers:?}");
+    }
 }
 
 /// Elements of whole checkpoints as the hub counts them: parameters, buffers, multi-token prediction, and the copies that

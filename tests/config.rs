@@ -170,10 +170,8 @@ fn what_is_not_supported_is_named() {
         ("ernie-4.5-300b-a47b", "use_bias", "true"),
         ("glm-4.5", "topk_method", "\"greedy\""),
         ("hunyuan-a13b", "use_cla", "true"),
-        ("llama-4-scout", "text_config.interleave_moe_layer_step", "2"),
         ("llama-4-scout", "vision_config", "{}"),
         ("minimax-m2.5", "use_qk_norm", "false"),
-        ("qwen3-30b-a3b", "decoder_sparse_step", "2"),
         ("qwen3-30b-a3b", "mlp_only_layers", "[0]"),
         ("llama-3.1-8b", "mlp_bias", "true"),
         ("llama-3.1-8b", "architectures", r#"["LlamaForCausalLMEagle3"]"#),
@@ -336,6 +334,24 @@ fn switches_are_read() {
     assert!(matches!(unbiased.attention, Attention::Gqa(Gqa { bias: Bias::None, .. })));
     let plain = read("glm-4.5", "use_qk_norm", None);
     assert!(matches!(plain.attention, Attention::Gqa(Gqa { qk_norm: QkNorm::None, .. })));
+}
+
+/// Layers with experts may stand apart, the last layer being one; dense ones have a width of their own then.
+#[test]
+fn every_second_layer() {
+    let mut scout = config("llama-4-scout");
+    let text = scout["text_config"].as_object_mut().expect("it is an object");
+    text.insert("interleave_moe_layer_step".to_owned(), 2.into());
+    text.insert("num_local_experts".to_owned(), 128.into());
+    let maverick = Architecture::from_config_json(&Value::Object(scout).to_string()).expect("it can be read");
+    assert_eq!(Some(maverick), Preset::named("llama_4_maverick").map(|preset| preset.architecture));
+
+    let layers = with("qwen3-30b-a3b", "decoder_sparse_step", Some("3")).expect("it can be read").layers;
+    assert_eq!((layers.dense, layers.moe, layers.moe_every, layers.ffn), (32, 16, 3, 6144));
+    for (step, said) in [("0", "is not a number above 0"), ("5", "does not divide `num_hidden_layers` = 48")] {
+        let error = with("qwen3-30b-a3b", "decoder_sparse_step", Some(step)).expect_err(step).to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 /// A window masks scores, and changes no tensor.

@@ -39,7 +39,7 @@ const EVERY_KEY: Architecture = Architecture {
     head_bias: Switch::On,
     norm: Norm::LayerBias,
     norms_per_layer: 4,
-    layers: Layers { dense: 1, moe: 2, ffn: 1_234_567 },
+    layers: Layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2 },
     attention: Attention::Gqa(Gqa {
         heads: 16,
         kv_heads: 4,
@@ -72,7 +72,7 @@ const LATENT: Architecture = Architecture {
 const FEWEST: Architecture = Architecture {
     hidden: 64,
     vocab: 100,
-    layers: Layers { dense: 1, moe: 0, ffn: 256 },
+    layers: Layers { dense: 1, moe: 0, ffn: 256, ..Layers::DEFAULT },
     attention: Attention::Gqa(Gqa { heads: 1, kv_heads: 1, ..Gqa::DEFAULT }),
     ..Architecture::DEFAULT
 };

@@ -53,7 +53,7 @@ fn keys_are_offered(editor: &mut Editor) {
         ("active_groups: 1 }", "active_groups: 1, │ }", EXPERTS_LACK),
         ("groups: 1,", "│", "groups correction_bias bias router_bias shared_ffn shared_gate"),
         ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
-        ("heads: 16,", "h│", "heads q_rank"),
+        ("heads: 16,", "h│", "heads q_rank indexer_heads indexer_dim"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),
         ("        schedule: gpipe,", "        sche│", "schedule placement precision target"),
         ("        schedule: gpipe,", "        │", "schedule placement precision target"),

@@ -42,6 +42,11 @@ type Breach = (&'static str, fn(&mut Spec));
 const BREACHES: &[Breach] = &[
     ("norms-per-layer", |s| s.architecture.norms_per_layer = 5),
     ("layer-count", |s| (s.architecture.layers.dense, s.architecture.layers.moe) = (0, 0)),
+    ("moe-every", |s| s.architecture.layers.moe_every = 2),
+    ("moe-every-stages", |s| {
+        s.architecture.layers = Layers { dense: 600, moe: 600, ffn: 18_432, moe_every: 2 };
+        (s.layout.mesh.pp, s.layout.stages) = (300, Stages::DEFAULT);
+    }),
     ("dense-ffn-given", |s| s.architecture.layers.ffn = 0),
     ("routed-given", |s| s.architecture.experts.routed = 0),
     ("active-given", |s| s.architecture.experts.active = 0),
@@ -281,7 +286,7 @@ const COSTLY: &[Breach] = &[
     ("zero-ways-replicas", |s| {
         (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 64);
         (s.architecture.layers, s.architecture.experts, s.layout.mesh.ep) =
-            (Layers { dense: 61, moe: 0, ffn: 18_432 }, Experts::DEFAULT, 1);
+            (Layers { dense: 61, moe: 0, ffn: 18_432, ..Layers::DEFAULT }, Experts::DEFAULT, 1);
     }),
     ("zero-ways-experts", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 32)),
 ];

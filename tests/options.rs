@@ -1,8 +1,8 @@
 //! What options of attention hold on a rank, counted by hand: the difference to the same model without them.
 
+use moe_model::Plan;
 use moe_model::spec::{Accounting, Architecture, Attention, Gqa, Kernel, Layers, Mla, Paper, QkNorm, Spec, Switch};
 use moe_model::spec::{Batch, Mesh, WorkedExample};
-use moe_model::Plan;
 
 const LATENT: Mla = Mla { heads: 4, q_rank: 8, kv_rank: 4, nope: 2, rope: 2, value: 2, ..Mla::DEFAULT };
 const GROUPED: Gqa = Gqa { heads: 4, kv_heads: 2, head_dim: 8, ..Gqa::DEFAULT };
@@ -16,7 +16,7 @@ fn held(attention: Attention, accounting: Accounting) -> (u64, u64) {
     spec.architecture = Architecture {
         hidden: 16,
         vocab: 32,
-        layers: Layers { dense: 1, moe: 0, ffn: 8 },
+        layers: Layers { dense: 1, moe: 0, ffn: 8, ..Layers::DEFAULT },
         attention,
         ..Architecture::DEFAULT
     };

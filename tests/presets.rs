@@ -45,6 +45,11 @@ const MODELS: &[(&str, &str)] = &[
 /// count 281,241,268,224 bytes of bfloat16. Its active parameters are counted by hand.
 const MIXTRAL_8X22B: (u64, u64) = (281_241_268_224 / 2, 140_620_634_112 - 56 * 6 * 3 * 6144 * 16_384);
 
+/// No file holds it; the hub counts parameters with the vision tower, which is Scout's, and so the same in both.
+const LLAMA_4_ON_HUB: [(&str, u64); 2] = [("llama_4_maverick", 401_583_781_376), ("llama_4_scout", 108_641_793_536)];
+/// Its active parameters are counted by hand: of 128 experts in 24 layers 127 are not met.
+const MAVERICK_IDLE: u64 = 24 * 127 * 3 * 5120 * 8192;
+
 fn architecture(name: &str) -> &'static Architecture {
     &Preset::named(name).unwrap_or_else(|| panic!("no preset {name}")).architecture
 }
@@ -56,6 +61,14 @@ fn presets_are_the_published_models() {
     }
     let mixtral = architecture("mixtral_8x22b");
     assert_eq!((mixtral.parameters().total(), mixtral.active_parameters()), MIXTRAL_8X22B);
+}
+
+#[test]
+fn llama_4_differs_by_its_decoder() {
+    let [maverick, scout] = LLAMA_4_ON_HUB.map(|(name, hub)| hub - architecture(name).parameters().total());
+    assert_eq!(maverick, scout, "the vision tower");
+    let maverick = architecture("llama_4_maverick");
+    assert_eq!(maverick.parameters().total() - maverick.active_parameters(), MAVERICK_IDLE);
 }
 
 /// GLM-4.5's checkpoint holds its multi-token-prediction module too, and embedding and head a second time: the hub's
@@ -70,7 +83,9 @@ fn a_checkpoint_with_copies() {
 
 #[test]
 fn every_preset_is_held_against_something() {
-    let tested = |name: &str| name == "mixtral_8x22b" || MODELS.iter().any(|(preset, _)| *preset == name);
+    let tested = |name: &str| {
+        ["mixtral_8x22b", "llama_4_maverick"].contains(&name) || MODELS.iter().any(|(preset, _)| *preset == name)
+    };
     for (i, preset) in PRESETS.iter().enumerate() {
         assert!(tested(preset.name), "{} is not tested", preset.name);
         assert!(PRESETS[..i].iter().all(|other| other.name != preset.name), "{} stands twice", preset.name);

@@ -205,7 +205,7 @@ impl Pipeline {
         let mut spec = Spec::DEFAULT;
         spec.architecture.hidden = 8;
         spec.architecture.vocab = 5;
-        spec.architecture.layers = Layers { dense: list.layers(), moe: 0, ffn: 3 };
+        spec.architecture.layers = Layers { dense: list.layers(), moe: 0, ffn: 3, ..Layers::DEFAULT };
         spec.architecture.attention = Attention::Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 2, ..Gqa::DEFAULT });
         spec.layout.schedule = self.schedule;
         spec.layout.stages = Stages { list, ..Stages::EVEN };
@@ -331,7 +331,7 @@ fn chunks_hold_megatrons_layers() {
     for (layers, ranks, chunks, first, last) in [(48, 4, 3, 0, 0), (60, 8, 4, 4, 8), (20, 3, 2, 4, 0), (22, 3, 2, 0, 6)]
     {
         let mut spec = Spec::DEFAULT;
-        spec.architecture.layers = Layers { dense: layers, moe: 0, ffn: 1 };
+        spec.architecture.layers = Layers { dense: layers, moe: 0, ffn: 1, ..Layers::DEFAULT };
         spec.layout.schedule = Schedule::Interleaved;
         spec.layout.stages = Stages { first, last, ..Stages::EVEN };
         spec.layout.mesh = Mesh { pp: ranks, vpp: chunks, ..Mesh::DEFAULT };

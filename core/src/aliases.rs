@@ -28,6 +28,7 @@ const ALIASES: &[Alias] = &[
     alias(&["num_key_value_heads"], &["kv_heads"]),
     alias(&["index_n_heads"], &["indexer_heads"]),
     alias(&["index_head_dim"], &["indexer_dim"]),
+    alias(&["interleave_moe_layer_step", "moe_layer_freq", "decoder_sparse_step"], &["moe_every"]),
     alias(&["num_experts", "num_local_experts"], &["routed"]),
     alias(&["top_k", "topk", "num_experts_per_tok"], &["active"]),
     alias(&["intermediate_size", "moe_intermediate_size"], &["ffn"]),

@@ -170,8 +170,8 @@ pub(crate) const fn peak(plan: &Plan) -> Peak {
     let (candidates, count) = candidates(plan);
     let mut i = 0;
     while i < count {
-        // Listed stages are looked at one by one.
-        let index = if plan.is_listed() { i as u64 } else { candidates[i] };
+        // Uneven stages are looked at one by one; laws bound their number.
+        let index = if plan.is_uneven() { i as u64 } else { candidates[i] };
         if index > last && index < plan.stages() {
             let chunk = plan.chunk(index, 0);
             let is_no_worse = can_be_no_worse(plan) && chunk.holds_as(before) && plan.hold_alike(index, last);
@@ -205,7 +205,7 @@ const CANDIDATES: usize = 14;
 const fn candidates(plan: &Plan) -> ([u64; CANDIDATES], usize) {
     let (ranks, turn, count) = (plan.stages(), plan.turn(), plan.spec().layout.batch.count);
     let last = ranks - 1;
-    if plan.is_listed() {
+    if plan.is_uneven() {
         return ([0; CANDIDATES], ranks as usize);
     }
     let before = if turn > 0 { turn - 1 } else { 0 };

@@ -36,6 +36,7 @@ keys! {
     LayersDense = "layers.dense",
     LayersMoe = "layers.moe",
     LayersFfn = "layers.ffn",
+    LayersMoeEvery = "layers.moe_every",
     Attention = "attention",
     AttentionHeads = "attention.heads",
     AttentionKvHeads = "attention.kv_heads",

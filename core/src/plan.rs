@@ -181,11 +181,11 @@ impl Plan {
         assert!(stage < self.stages(), "the pipeline has fewer stages");
         assert!(chunk < self.chunks(), "a rank holds fewer chunks");
         let (place, places) = (self.shape.place(stage, chunk), self.shape.places);
-        let (list, dense) = (&self.spec.layout.stages.list, self.spec.architecture.layers.dense);
+        let (list, layers) = (&self.spec.layout.stages.list, &self.spec.architecture.layers);
         if list.is_none() {
-            self.division.chunk(place, places, dense)
+            self.division.chunk(place, places, layers)
         } else {
-            stages::chunk(place, places, list.layers_before(place), list.layers_of(place), dense)
+            stages::chunk(place, places, list.layers_before(place), list.layers_of(place), layers)
         }
     }
 
@@ -240,6 +240,12 @@ impl Plan {
 
     pub(crate) const fn is_listed(&self) -> bool {
         !self.spec.layout.stages.list.is_none()
+    }
+
+    /// Whether stages may differ from one another anywhere, not only at the ends and where experts begin.
+    pub(crate) const fn is_uneven(&self) -> bool {
+        let layers = &self.spec.architecture.layers;
+        self.is_listed() || layers.moe > 0 && layers.moe_every > 1
     }
 
     pub(crate) const fn shape(&self) -> Shape {

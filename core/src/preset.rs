@@ -534,6 +534,15 @@ presets! {
             experts: Experts { routed: 16, shared: 1, active: 1, ffn: 8192, ..Experts::DEFAULT },
             ..Architecture::DEFAULT
         };
+
+    LLAMA_4_MAVERICK = llama_4_maverick,
+        "Llama 4 Maverick, the text decoder: 400.7B parameters, 17.2B active; every second layer is dense",
+        "meta-llama/Llama-4-Maverick-17B-128E-Instruct, 2025-04-05", LLAMA4:
+        Architecture {
+            layers: Layers { dense: 24, moe: 24, ffn: 16_384, moe_every: 2 },
+            experts: Experts { routed: 128, ..LLAMA_4_SCOUT.experts },
+            ..LLAMA_4_SCOUT
+        };
 }
 
 /// Latent attention with the widths of DeepSeek-V2, which its successors kept.

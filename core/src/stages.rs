@@ -2,7 +2,7 @@
 //! up in a list, but in one that the user wrote.
 
 use crate::saturating::{add, mul, zero_or};
-use crate::spec::{Schedule, Stages, Weighed};
+use crate::spec::{Layers, Schedule, Stages, Weighed};
 
 /// A run of layers: what one stage holds, or one of several virtual stages (chunks) of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -314,10 +314,10 @@ impl Division {
         }
     }
 
-    /// What a virtual stage holds, `dense` of all layers coming first.
-    pub(crate) const fn chunk(self, place: u64, places: u64, dense: u64) -> Chunk {
+    /// What a virtual stage holds.
+    pub(crate) const fn chunk(self, place: u64, places: u64, layers: &Layers) -> Chunk {
         let (first_layer, count) = self.layers_at(place);
-        chunk(place, places, first_layer, count, dense)
+        chunk(place, places, first_layer, count, layers)
     }
 
     /// The virtual stage that holds a layer.
@@ -338,12 +338,10 @@ impl Division {
     }
 }
 
-/// A run of `count` layers, `dense` of all layers coming first.
-#[allow(clippy::implicit_saturating_sub)] // const evaluation notices a call of the standard library's
-pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64, dense: u64) -> Chunk {
-    let dense_left = if dense > first_layer { dense - first_layer } else { 0 };
-    let dense = if dense_left < count { dense_left } else { count };
-    Chunk { place, first_layer, dense, moe: count - dense, embedding: place == 0, head: place + 1 == places }
+/// A run of `count` layers.
+pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64, layers: &Layers) -> Chunk {
+    let moe = layers.moe_before(first_layer + count) - layers.moe_before(first_layer);
+    Chunk { place, first_layer, dense: count - moe, moe, embedding: place == 0, head: place + 1 == places }
 }
 
 /// A legal `last` close to an even division: all stages but the last alike, the last with what is left.
@@ -359,7 +357,7 @@ pub(crate) const fn proposal(layers: u64, pp: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Division, Misfit, Order, Part, Shape, divide, proposal};
-    use crate::spec::{Stages, Weighed};
+    use crate::spec::{Layers, Stages, Weighed};
     use alloc::vec::Vec;
 
     fn apart(first: u64, last: u64) -> Stages {
@@ -379,7 +377,9 @@ mod tests {
         let mut next = 0;
         let mut counts = Vec::new();
         for place in 0..places {
-            let chunk = division.chunk(place, places, layers.min(3));
+            let dense = layers.min(3);
+            let kinds = Layers { dense, moe: layers - dense, ffn: 1, moe_every: 1 };
+            let chunk = division.chunk(place, places, &kinds);
             assert_eq!(chunk.first_layer, next, "{division:?} at {place}");
             assert_eq!(chunk.dense, chunk.range().filter(|&l| l < 3).count() as u64);
             assert_eq!((chunk.embedding, chunk.head), (place == 0, place + 1 == places));
@@ -391,6 +391,23 @@ mod tests {
         }
         assert_eq!(next, layers);
         counts
+    }
+
+    /// Dense layers first, then groups that end with experts: counted one by one.
+    #[test]
+    fn layers_with_experts_may_stand_apart() {
+        for (lead, moe, moe_every) in [(0, 24, 2), (3, 4, 1), (1, 5, 3), (2, 0, 2), (0, 1, 7)] {
+            let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 1, moe_every };
+            assert_eq!(layers.lead(), lead);
+            let has_experts = |layer: u64| layer >= lead && (layer - lead) % moe_every == moe_every - 1;
+            for first in 0..layers.count() {
+                for count in 0..=layers.count() - first {
+                    let chunk = super::chunk(0, 1, first, count, &layers);
+                    let by_one = chunk.range().filter(|&layer| moe > 0 && has_experts(layer)).count() as u64;
+                    assert_eq!((chunk.moe, chunk.dense), (by_one, count - by_one), "{first} and {count} of {layers:?}");
+                }
+            }
+        }
     }
 
     /// Every division deals each layer once, in order, whatever its ends; checked against dealing one by one.
@@ -425,7 +442,7 @@ mod tests {
                     let whole = divide(layers, line(pp), apart(first, last)).expect("ranks share as without chunks");
                     for rank in 0..pp {
                         let held = (0..chunks).map(|chunk| counts[usize::try_from(shape.place(rank, chunk)).unwrap()]);
-                        assert_eq!(held.sum::<u64>(), whole.chunk(rank, pp, 0).layers());
+                        assert_eq!(held.sum::<u64>(), whole.chunk(rank, pp, &Layers::DEFAULT).layers());
                     }
                 }
             }
@@ -460,7 +477,7 @@ mod tests {
         // Qwen3-235B: 94 layers and two ends over 32 ranks of 3 chunks.
         let both = Stages { embedding: Weighed::AsLayer, loss: Weighed::AsLayer, ..Stages::EVEN };
         let division = divide(94, shape(32, 3, Order::Loop), both).expect("96 fall to 96");
-        assert_eq!([0, 1, 94, 95].map(|place| division.chunk(place, 96, 0).layers()), [0, 1, 1, 0]);
+        assert_eq!([0, 1, 94, 95].map(|place| division.chunk(place, 96, &Layers::DEFAULT).layers()), [0, 1, 1, 0]);
     }
 
     /// Every place is held by one rank, or by two where every stage is there twice.

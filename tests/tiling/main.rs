@@ -60,6 +60,8 @@ const TILING: &[&str] = &[
 const OTHERS: &[&str] = &[
     "norms-per-layer",
     "layer-count",
+    "moe-every",
+    "moe-every-stages",
     "indexer-heads-given",
     "indexer-dim-given",
     "indexer-dim",

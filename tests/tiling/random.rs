@@ -143,7 +143,7 @@ impl Random<'_> {
     /// So many layers, dense ones or with experts.
     fn kinds(self, spec: &mut Spec, count: u64) {
         let dense = if self.rarely(3) { count } else { self.to(0, count) };
-        spec.architecture.layers = Layers { dense, moe: count - dense, ffn: 1 };
+        spec.architecture.layers = Layers { dense, moe: count - dense, ffn: 1, ..Layers::DEFAULT };
         if count == dense && self.to(1, 6) > 1 {
             (spec.layout.mesh.ep, spec.layout.mesh.etp) = (1, 1);
         }

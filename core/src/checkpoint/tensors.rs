@@ -7,7 +7,7 @@ use crate::inventory::{Count, Counts, Entry, Inventory, Module, Sink};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::Sizes;
-use crate::spec::Architecture;
+use crate::spec::{Architecture, Layers};
 use crate::weights;
 use alloc::format;
 use alloc::string::String;
@@ -75,14 +75,15 @@ impl Architecture {
     #[must_use]
     pub fn checkpoint(&self, naming: &Naming) -> Vec<Tensor> {
         let plan = &self.alone();
-        let (dense, layers, mtp) = (self.layers.dense, self.layers.count(), self.mtp);
+        let (layers, mtp) = (self.layers.count(), self.mtp);
+        let [dense, moe] = kinds(&self.layers);
         let head = if self.tied_embeddings.is_on() { Count::NONE } else { Count::ONE };
         let first = Section::of(plan, None, Counts { first: Count::ONE, ..Counts::NONE });
         let last = Section::of(plan, None, Counts { last: Count::ONE, head, ..Counts::NONE });
         let sections = [
             Section::of(plan, range(0, layers), Counts { attention: Count::ONE, ..Counts::NONE }),
-            Section::of(plan, range(0, dense), Counts { dense: Count::ONE, ..Counts::NONE }),
-            Section::of(plan, range(dense, layers), Counts { moe: Count::ONE, ..Counts::NONE }),
+            Section::of(plan, dense, Counts { dense: Count::ONE, ..Counts::NONE }),
+            Section::of(plan, moe, Counts { moe: Count::ONE, ..Counts::NONE }),
         ];
         let mut list = Vec::new();
         first.name(naming, &mut list);
@@ -97,11 +98,33 @@ impl Architecture {
 
 /// Layers from one to another, the other not included; `None` if there are none.
 fn range(first: u64, end: u64) -> Option<String> {
-    match end.checked_sub(first)? {
-        0 => None,
-        1 => Some(format!("{{{first}}}")),
-        _ => Some(format!("{{{first}..{}}}", end - 1)),
+    run(first, end, 1).map(|run| format!("{{{run}}}"))
+}
+
+/// Every so manieth number from one to another, the other not included, as it stands in braces.
+fn run(first: u64, end: u64, step: u64) -> Option<String> {
+    let last = first + (end.checked_sub(first)?.checked_sub(1)?) / step * step;
+    match last - first {
+        0 => Some(format!("{first}")),
+        _ if step == 1 => Some(format!("{first}..{last}")),
+        _ => Some(format!("{first}..{last}..{step}")),
     }
+}
+
+/// The dense layers and those with experts.
+fn kinds(layers: &Layers) -> [Option<String>; 2] {
+    let Layers { moe, moe_every, .. } = *layers;
+    let (lead, count) = (layers.lead(), layers.count());
+    if moe == 0 || moe_every <= 1 {
+        return [range(0, lead), range(lead, count)];
+    }
+    let group = |number: u64| add(lead, mul(number, moe_every));
+    let between = (0..moe).filter_map(|number| run(group(number), group(number + 1) - 1, 1));
+    // Of pairs the dense ones are a run too.
+    let between = if moe_every == 2 { run(lead, count, 2).into_iter().collect() } else { between.collect::<Vec<_>>() };
+    let dense: Vec<String> = run(0, lead, 1).into_iter().chain(between).collect();
+    let dense = Some(format!("{{{}}}", dense.join(","))).filter(|_| !dense.is_empty());
+    [dense, run(add(lead, moe_every - 1), count, moe_every).map(|run| format!("{{{run}}}"))]
 }
 
 /// What layers with the same tensors have, or the model beside its layers.

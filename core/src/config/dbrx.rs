@@ -41,7 +41,7 @@ fn dbrx(fields: &mut Fields<'_>) -> Architecture {
         hidden,
         vocab: fields.number("vocab_size"),
         norm: Norm::Layer,
-        layers: Layers { dense: 0, moe: fields.number("n_layers"), ffn: 0 },
+        layers: Layers { dense: 0, moe: fields.number("n_layers"), ffn: 0, ..Layers::DEFAULT },
         attention: Attention::Gqa(Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT }),
         experts,
         ..Architecture::DEFAULT

@@ -28,7 +28,12 @@ fn llama(fields: &mut Fields<'_>) -> Architecture {
     let head_dim = head_dim(fields, heads, ends.hidden);
     let bias = bias(fields, Bias::All, Switch::Off);
     Architecture {
-        layers: Layers { dense: layer_count(fields), moe: 0, ffn: fields.number("intermediate_size") },
+        layers: Layers {
+            dense: layer_count(fields),
+            moe: 0,
+            ffn: fields.number("intermediate_size"),
+            ..Layers::DEFAULT
+        },
         attention: Attention::Gqa(Gqa { heads, kv_heads, head_dim, bias, ..Gqa::DEFAULT }),
         ..ends
     }

@@ -1,8 +1,8 @@
-//! `llama4` (Llama 4 Scout): the text decoder, whose fields are an object of their own.
+//! `llama4` (Llama 4 Scout and Maverick): the text decoder, whose fields are an object of their own.
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{all_moe, bias, ends, gqa_of_width, local_experts};
+use super::parts::{bias, ends, every, gqa_of_width, local_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Switch};
 
@@ -22,21 +22,13 @@ pub(super) const LLAMA4: ModelType = ModelType {
 };
 
 const TEXT: Idle = Idle {
-    only: &[
-        ("hidden_act", &[r#""silu""#]),
-        // Every layer has experts.
-        ("interleave_moe_layer_step", &["1"]),
-        ("model_type", &[r#""llama4_text""#]),
-        ("moe_layers", &[]),
-    ],
-    // Which scores are masked and how they are scaled, norms without a weight, and the width of dense layers, which are
-    // none.
+    only: &[("hidden_act", &[r#""silu""#]), ("model_type", &[r#""llama4_text""#]), ("moe_layers", &[])],
+    // Which scores are masked and how they are scaled, and norms without a weight.
     ignored: &[
         "attention_chunk_size",
         "attn_scale",
         "attn_temperature_tuning",
         "floor_scale",
-        "intermediate_size_mlp",
         "no_rope_layer_interval",
         "no_rope_layers",
         "router_jitter_noise",
@@ -49,7 +41,7 @@ fn llama4(fields: &mut Fields<'_>) -> Architecture {
         let (attention, experts) = (gqa_of_width(fields), local_experts(fields));
         fields.each("layer_types", &["chunked_attention", "full_attention"]);
         Architecture {
-            layers: all_moe(fields),
+            layers: every(fields, "interleave_moe_layer_step", "intermediate_size_mlp"),
             attention: Attention::Gqa(Gqa { bias: bias(fields, Bias::All, Switch::Off), ..attention }),
             // The code builds one, as wide as those that are routed to; no field says so.
             experts: Experts { shared: 1, ..experts },

@@ -30,7 +30,7 @@ pub(super) fn layers(fields: &mut Fields<'_>, field: &'static str, count: u64, d
     if dense > count {
         fields.contradicts(field, &["num_hidden_layers"], format!("is more than `num_hidden_layers` = {count}"));
     }
-    Layers { dense, moe: count.saturating_sub(dense), ffn: fields.number("intermediate_size") }
+    Layers { dense, moe: count.saturating_sub(dense), ffn: fields.number("intermediate_size"), ..Layers::DEFAULT }
 }
 
 /// Latent attention; `num_key_value_heads` and `head_dim` mean nothing in it, though configs hold them.
@@ -137,7 +137,27 @@ pub(super) fn local_experts(fields: &mut Fields<'_>) -> Experts {
     }
 }
 
+/// Experts in every so manieth layer, as one field says; another is the width of those between.
+pub(super) fn every(fields: &mut Fields<'_>, step: &'static str, ffn: &'static str) -> Layers {
+    let (count, given) = (layer_count(fields), fields.optional(step).unwrap_or(1));
+    let moe_every = fields.above_0(step, given).max(1);
+    if moe_every == 1 {
+        fields.pass(ffn);
+        return Layers { moe: count, ..Layers::DEFAULT };
+    }
+    if !count.is_multiple_of(moe_every) {
+        let note = "= note: dense layers behind the last one with experts are not supported yet";
+        fields.contradicts(
+            step,
+            &["num_hidden_layers"],
+            format!("does not divide `num_hidden_layers` = {count}\n{note}"),
+        );
+    }
+    let moe = count / moe_every;
+    Layers { dense: count - moe, moe, ffn: fields.number(ffn), moe_every }
+}
+
 /// Experts in every layer.
 pub(super) fn all_moe(fields: &mut Fields<'_>) -> Layers {
-    Layers { dense: 0, moe: layer_count(fields), ffn: 0 }
+    Layers { dense: 0, moe: layer_count(fields), ffn: 0, ..Layers::DEFAULT }
 }

@@ -2,7 +2,7 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{all_moe, bias, ends, gqa, gqa_of_width, layer_count};
+use super::parts::{bias, ends, every, gqa, gqa_of_width, layer_count};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, QkNorm, Switch};
 
@@ -13,7 +13,6 @@ pub(super) const QWEN2_MOE: ModelType = ModelType {
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Qwen2MoeForCausalLM"]"#]),
-            ("decoder_sparse_step", &["1"]),
             ("hidden_act", &[r#""silu""#]),
             ("mlp_only_layers", &["[]"]),
         ],
@@ -40,7 +39,6 @@ pub(super) const QWEN3_MOE: ModelType = ModelType {
     idle: Idle {
         only: &[
             ("architectures", &[r#"["Qwen3MoeForCausalLM"]"#]),
-            ("decoder_sparse_step", &["1"]),
             ("hidden_act", &[r#""silu""#]),
             ("mlp_only_layers", &["[]"]),
         ],
@@ -52,9 +50,8 @@ pub(super) const QWEN3_MOE: ModelType = ModelType {
 /// A window masks scores, and changes no tensor.
 const IGNORED: &[&str] = &["max_window_layers", "sliding_window", "use_sliding_window"];
 
-/// How scores become weights, and the width of dense layers, which are none.
-const IGNORED_MOE: &[&str] =
-    &["intermediate_size", "max_window_layers", "norm_topk_prob", "sliding_window", "use_sliding_window"];
+/// How scores become weights, and windows.
+const IGNORED_MOE: &[&str] = &["max_window_layers", "norm_topk_prob", "sliding_window", "use_sliding_window"];
 
 fn qwen2_moe(fields: &mut Fields<'_>) -> Architecture {
     let ends = ends(fields);
@@ -62,7 +59,7 @@ fn qwen2_moe(fields: &mut Fields<'_>) -> Architecture {
     windows(fields);
     let is_biased = fields.switch("qkv_bias", Switch::On).is_on();
     Architecture {
-        layers: all_moe(fields),
+        layers: sparse(fields),
         attention: Attention::Gqa(Gqa { bias: if is_biased { Bias::Qkv } else { Bias::None }, ..attention }),
         experts: Experts {
             shared: 1,
@@ -78,14 +75,19 @@ fn qwen3(fields: &mut Fields<'_>) -> Architecture {
     let ends = ends(fields);
     Architecture {
         attention: attention(fields),
-        layers: Layers { dense: layer_count(fields), moe: 0, ffn: fields.number("intermediate_size") },
+        layers: Layers {
+            dense: layer_count(fields),
+            moe: 0,
+            ffn: fields.number("intermediate_size"),
+            ..Layers::DEFAULT
+        },
         ..ends
     }
 }
 
 fn qwen3_moe(fields: &mut Fields<'_>) -> Architecture {
     let ends = ends(fields);
-    Architecture { attention: attention(fields), layers: all_moe(fields), experts: experts(fields), ..ends }
+    Architecture { attention: attention(fields), layers: sparse(fields), experts: experts(fields), ..ends }
 }
 
 fn attention(fields: &mut Fields<'_>) -> Attention {
@@ -97,6 +99,11 @@ fn attention(fields: &mut Fields<'_>) -> Attention {
 /// Which layers have a window.
 fn windows(fields: &mut Fields<'_>) {
     fields.each("layer_types", &["full_attention", "sliding_attention"]);
+}
+
+/// Experts in every layer, or every so many.
+fn sparse(fields: &mut Fields<'_>) -> Layers {
+    every(fields, "decoder_sparse_step", "intermediate_size")
 }
 
 fn experts(fields: &mut Fields<'_>) -> Experts {

@@ -123,6 +123,8 @@ pub enum When {
     Dense,
     /// Where some layers are dense and their network is split over `mesh.tp`.
     DenseSplit,
+    /// Where layers with experts stand apart from one another.
+    Spaced,
     /// Where there are layers, and no list of stages.
     Layers,
     /// Where stages are listed.
@@ -466,6 +468,7 @@ impl When {
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
+            Self::Spaced => moe && of[Key::LayersMoeEvery as usize] > 1,
             Self::NoShared => of[Key::ExpertsShared as usize] == 0,
             Self::Listed => of[Key::StagesList as usize] > 0,
             Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
@@ -510,6 +513,7 @@ impl When {
             Self::Always | Self::Gqa => KeySet::EMPTY,
             Self::Dense => KeySet::of(&[Key::LayersDense]),
             Self::DenseSplit => KeySet::of(&[Key::LayersDense, Key::PlacementDenseFfn]),
+            Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery]),
             Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
             Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::StagesList]),
             Self::NoShared => KeySet::of(&[Key::ExpertsShared]),

@@ -58,6 +58,7 @@ impl When {
             Self::Gqa => "under grouped-query attention",
             Self::Dense => "with dense layers",
             Self::DenseSplit => "with dense layers, split over `mesh.tp`",
+            Self::Spaced => "where `layers.moe_every` is above 1",
             Self::Layers => "without a stage list",
             Self::Weighed => "where an end counts as a layer",
             Self::Moe | Self::Experts | Self::Reachable => "with experts",

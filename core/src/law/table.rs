@@ -4,7 +4,7 @@ use super::Quantity::{self, Just, Of, Product, Sum};
 use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
-use crate::spec::{NUMBER_MAX, Schedule, Target, ZeroStage};
+use crate::spec::{NUMBER_MAX, Schedule, StageList, Target, ZeroStage};
 use crate::stages::CHUNKS_MAX;
 
 const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
@@ -32,6 +32,20 @@ pub const LAWS: &[Law] = &[
         AtLeast(LAYERS, Just(1)),
         When::Always,
         "a model has at least one decoder layer",
+    ),
+    law(
+        "moe-every",
+        &[Key::LayersMoeEvery, Key::LayersDense, Key::LayersMoe],
+        AtMost(Product(&[Key::LayersMoe, Key::LayersMoeEvery]), LAYERS),
+        When::Spaced,
+        "in front of each layer with experts stand as many dense ones as `layers.moe_every` says, less one",
+    ),
+    law(
+        "moe-every-stages",
+        &[Key::MeshPp, Key::LayersMoeEvery],
+        AtMost(Of(Key::MeshPp), Just(StageList::MAX as u64)),
+        When::Spaced,
+        "where layers with experts stand apart, stages are looked at one by one",
     ),
     law(
         "dense-ffn-given",

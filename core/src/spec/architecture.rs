@@ -7,18 +7,40 @@ use crate::key::{Key, KeySet, Numbers};
 use crate::saturating::{add, mul, zero_or};
 
 group! {
-    /// The decoder layers: dense ones first, then those with experts (DeepSeek's `first_k_dense_replace`).
+    /// The decoder layers: dense ones first, then those with experts (DeepSeek's `first_k_dense_replace`), all of them or
+    /// every so many (Llama 4 Maverick's `interleave_moe_layer_step`).
     Layers {
-        /// Layers with a dense feed-forward network; they come first.
+        /// Layers with a dense feed-forward network; those that are not between layers with experts come first.
         dense: number at least 0 = LayersDense, default 0;
         /// Layers with a router and experts.
         moe: number at least 0 = LayersMoe, default 0;
         /// Width of the dense feed-forward network; needed where `layers.dense` is not 0.
         ffn: number at least 0 = LayersFfn, default 0;
+        /// From one layer with experts to the next; 2 puts a dense layer in front of each.
+        moe_every: number at least 1 = LayersMoeEvery, default 1;
     }
 }
 
 impl Layers {
+    /// The dense layers in front of all others: those that do not stand between layers with experts.
+    #[must_use]
+    pub const fn lead(&self) -> u64 {
+        if self.moe_every <= 1 {
+            return self.dense;
+        }
+        let between = mul(self.moe, self.moe_every - 1);
+        self.dense.saturating_sub(between)
+    }
+
+    /// Layers with experts among the first so many.
+    #[must_use]
+    #[allow(clippy::implicit_saturating_sub)] // const evaluation notices a call of the standard library's
+    pub const fn moe_before(&self, layer: u64) -> u64 {
+        let lead = self.lead();
+        let behind = if layer > lead { layer - lead } else { 0 };
+        if self.moe_every <= 1 { behind } else { behind / self.moe_every }
+    }
+
     /// Layers of either kind.
     #[must_use]
     pub const fn count(&self) -> u64 {

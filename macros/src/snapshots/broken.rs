@@ -62,9 +62,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            70368744177664,
+            281474976710656,
         )
-        .broken(&Self::__SPEC_MAIN, 151115727451828646838272);
+        .broken(&Self::__SPEC_MAIN, 302231454903657293676544);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].
@@ -92,9 +92,9 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 77597926046532427877203267, S)
+            __enforce(__at, __laws, B, 155195852093064855754406211, S)
         }
-        const _: () = e(77, 170141183460469231731687374084628283392);
-        const _: () = __enforce_budget(78usize, B, S);
+        const _: () = e(78, 170141183460469231731687585190860816384);
+        const _: () = __enforce_budget(80usize, B, S);
     }
 };

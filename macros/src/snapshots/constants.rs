@@ -49,9 +49,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            654442496,
+            2617769984,
         )
-        .broken(&Self::__SPEC_MAIN, 1649267441665);
+        .broken(&Self::__SPEC_MAIN, 3298534883329);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,
@@ -77,34 +77,34 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 5029358083188037033893314243, S)
+            __enforce(__at, __laws, B, 10058716166376074067786627779, S)
         }
         const _: () = {
             const fn world_size() {
-                e(39, 170141183460469231731687303715884236800)
+                e(40, 170141183460469231731687303715884630016)
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(40, 170141183460469231731687303715900882944)
+                e(41, 170141183460469231731687303715951214592)
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(40, 33554432)
+                e(41, 134217728)
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(40, 67108864)
+                e(41, 268435456)
             }
             dense_ffn_tp()
         };
-        const _: () = e(49, 536870912);
+        const _: () = e(50, 2147483648);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(79usize, B, S);
+        const _: () = __enforce_budget(81usize, B, S);
     }
 };

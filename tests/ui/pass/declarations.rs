@@ -370,6 +370,17 @@ moe_model::moe_model! {
 }
 
 moe_model::moe_model! {
+    /// Llama 4 Maverick, the text decoder: 400.7B parameters, 17.2B active; every second layer is dense
+    pub struct Llama4Maverick;
+
+    hidden: 5120,
+    vocab: 202_048,
+    layers: layers { dense: 24, moe: 24, ffn: 16_384, moe_every: 2 },
+    attention: gqa { heads: 40, kv_heads: 8, head_dim: 128 },
+    experts: experts { routed: 128, shared: 1, active: 1, ffn: 8192 },
+}
+
+moe_model::moe_model! {
     /// Every key.
     ///
     /// And a second paragraph.
@@ -381,7 +392,7 @@ moe_model::moe_model! {
     head_bias: on,
     norm: layer_bias,
     norms_per_layer: 4,
-    layers: layers { dense: 1, moe: 2, ffn: 1_234_567 },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2 },
     attention: gqa {
         heads: 16, kv_heads: 4, head_dim: 64, bias: all, qk_norm: full, sinks: on, output_gate: on,
     },
@@ -402,7 +413,7 @@ moe_model::moe_model! {
     head_bias: on,
     norm: layer_bias,
     norms_per_layer: 4,
-    layers: layers { dense: 1, moe: 2, ffn: 1_234_567 },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2 },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
@@ -456,10 +467,11 @@ fn main() {
     assert_eq!(Llama318b::ARCHITECTURE, moe_model::preset::LLAMA_3_1_8B);
     assert_eq!(Llama3170b::ARCHITECTURE, moe_model::preset::LLAMA_3_1_70B);
     assert_eq!(Llama4Scout::ARCHITECTURE, moe_model::preset::LLAMA_4_SCOUT);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    assert_eq!(Llama4Maverick::ARCHITECTURE, moe_model::preset::LLAMA_4_MAVERICK);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2 }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
     assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 1, moe: 2, ffn: 1234567 }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2 }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
     assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layers: Layers { dense: 1, moe: 0, ffn: 256 }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off }), experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off }, mtp: 0 }";
+    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1 }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off }), experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off }, mtp: 0 }";
     assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
 }
