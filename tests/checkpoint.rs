@@ -489,7 +489,8 @@ fn layers_with_experts_stand_apart() {
             format!("model.layers.{layer}.mlp.{}.weight", if has_experts { "gate" } else { "gate_proj" })
         });
         let (mut names, mut expected) = (names, expected.collect::<Vec<_>>());
-        (names.sort(), expected.sort());
+        names.sort();
+        expected.sort();
         assert_eq!(names, expected, "{layers:?}");
     }
 }
