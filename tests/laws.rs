@@ -172,6 +172,10 @@ const BREACHES: &[Breach] = &[
         (s.layout.precision.block, s.architecture.experts.ffn) = (128, 1920);
         s.layout.placement.shared_experts = Split::Split;
     }),
+    ("megatron-mtp-rank", |s| {
+        s.layout.stages = list("Et|(tt|)*30|m|(|)*14L");
+        (s.layout.target, s.layout.schedule, s.layout.mesh.pp) = (Target::MegatronCore, Schedule::Interleaved, 16);
+    }),
     ("megatron-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::MegatronCore, Schedule::Gpipe)),
     ("deepspeed-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::Deepspeed, Schedule::Gpipe)),
     ("deepspeed-zero-pipeline", |s| {
@@ -377,4 +381,46 @@ fn suggestions_mend_whatever_is_replaced() {
         }
     }
     assert!(judged.len() > 20, "the sweep breaks most laws, broke {judged:?}");
+}
+
+/// Slips, each with all that is to be said of it: where, and what to write instead.
+#[test]
+fn one_slip_is_blamed_where_it_was_made() {
+    let said = |change: fn(&mut Spec)| {
+        let mut spec = paper();
+        change(&mut spec);
+        let violations = judge(&spec);
+        violations
+            .iter()
+            .map(|violation| (violation.id(), violation.at.path(), violation.below, violation.above))
+            .collect::<Vec<_>>()
+    };
+    // A block of 127: attention, dense layers and experts all have it.
+    let blocks = said(|s| {
+        (s.layout.precision.weights, s.layout.precision.block) = (Dtype::Fp8, 127);
+    });
+    assert!(blocks.iter().all(|(_, at, ..)| *at == "precision.block"), "{blocks:?}");
+    assert_eq!(
+        said(|s| {
+            (s.architecture.experts.shared_ffn, s.layout.placement.shared_experts) = (2049, Split::Split);
+        }),
+        [("shared-ffn-tp", "experts.shared_ffn", Some(2048), Some(2050))]
+    );
+    // Groups of no whole number of experts hold no number that a token could be held against.
+    assert_eq!(said(|s| s.architecture.experts.groups = 1000).len(), 1);
+    // A list one stage short under a schedule of two chunks: two laws, and one list mends both.
+    let short = said(|s| {
+        (s.layout.stages, s.layout.schedule) = (list("Et|(tt|)*29mL"), Schedule::Interleaved);
+    });
+    assert_eq!(short.iter().map(|(id, ..)| *id).collect::<Vec<_>>(), ["list-layers", "list-stages"]);
+}
+
+/// Layouts of published recipes (Megatron-Bridge, DeepSeek-V3 on 1024 ranks).
+#[test]
+fn modules_may_stand_before_the_loss() {
+    let mut spec = paper();
+    spec.layout.stages = list("Et*3|(tt|)*29m|L");
+    (spec.layout.mesh.dp, spec.layout.mesh.pp, spec.layout.mesh.ep) = (64, 8, 64);
+    (spec.layout.schedule, spec.layout.target) = (Schedule::Interleaved, Target::MegatronCore);
+    assert!(judge(&spec).is_empty(), "{}", judge(&spec));
 }

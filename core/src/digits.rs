@@ -44,6 +44,9 @@ pub fn decimal(key: Key, digits: &str) -> Result<u64, Text> {
     thousandths(digits).ok_or_else(|| {
         if digits.starts_with('-') {
             negative(key, digits)
+        } else if digits.contains(['e', 'E']) {
+            let number = Text::new().str("`").str(key.path()).str("` = ").text(&shortened(digits));
+            number.str(" is written with an exponent\n= help: write a decimal number such as 1.25")
         } else if is_long {
             let number = Text::new().str("`").str(key.path()).str("` = ").text(&shortened(digits));
             number.str(" has more than three decimal places")
@@ -96,6 +99,8 @@ mod tests {
         let meant = ["0.1", "10", "10%", "10 %", "\"10%\"", "7.5", "0.125", "0.5%", "1.0", ""].map(percent_meant);
         assert_eq!(meant, [Some(10), Some(10), Some(10), Some(10), Some(10), None, None, None, Some(1), None]);
         assert_eq!(decimal(Key::RoutingSkew, "-1.5").unwrap_err().as_str(), "`routing.skew` = -1.5 is negative");
+        let exponent = decimal(Key::RoutingSkew, "1.5e1").unwrap_err();
+        assert!(exponent.as_str().starts_with("`routing.skew` = 1.5e1 is written with an exponent"));
     }
 
     #[test]

@@ -223,12 +223,12 @@ pub struct Numbers {
     /// Whether `mesh.dp` follows from the others: see [`Mesh::settled`](crate::spec::Mesh::settled).
     pub(crate) dp_follows: bool,
     /// Layers and MTP modules of the stage list, whose stages stand for it among the values.
-    pub(crate) listed: [u64; 2],
+    pub(crate) listed: [u64; 3],
 }
 
 impl Numbers {
     pub(crate) const NONE: Self =
-        Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY, dp_follows: false, listed: [0; 2] };
+        Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY, dp_follows: false, listed: [0; 3] };
 
     /// Writes the number of a key.
     pub(crate) const fn put(&mut self, key: Key, number: u64) {

@@ -136,7 +136,11 @@ impl Shape {
         let chunks = match order {
             _ if vpp > 0 => vpp,
             Order::Vee | Order::Mirror => 2,
-            Order::Loop if listed > ranks => zero_or(listed.checked_div(ranks)),
+            Order::Loop if listed > ranks => match (zero_or(listed.checked_div(ranks)), schedule) {
+                // A list that is a little too short for two chunks is meant for two.
+                (1, Schedule::Interleaved) => 2,
+                (chunks, _) => chunks,
+            },
             Order::Loop => 1,
         };
         let places = match order {

@@ -60,6 +60,7 @@ const TILING: &[&str] = &[
 const OTHERS: &[&str] = &[
     "norms-per-layer",
     "layer-count",
+    "megatron-mtp-rank",
     "moe-every",
     "moe-every-stages",
     "indexer-heads-given",

@@ -55,6 +55,8 @@ pub enum Quantity {
     ListedLayers,
     /// MTP modules of the stage list.
     ListedMtp,
+    /// The rank of the pipeline that holds the multi-token-prediction modules of a stage list.
+    ListedMtpRank,
     /// Routed experts and copies of busy ones.
     PhysicalExperts,
     /// Width of all shared experts together.
@@ -169,7 +171,7 @@ pub enum When {
     NoMoe,
     /// Where some layers have experts, and those are described.
     Experts,
-    /// Where experts are described, and a token visits no more of them than there are.
+    /// Where experts are described and fall to groups evenly, and a token visits no more of them than there are.
     Reachable,
     /// Where some layers have shared experts, split over `mesh.tp`.
     SharedSplit,
@@ -240,6 +242,7 @@ impl Quantity {
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Places => SHAPE,
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
+            Self::ListedMtpRank => &[Key::StagesList, Key::MeshPp],
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
             Self::SharedWidth => &[Key::ExpertsShared, Key::ExpertsFfn, Key::ExpertsSharedFfn],
             Self::PhysicalExperts => &[Key::ExpertsRouted, Key::PlacementRedundantExperts],
@@ -297,7 +300,9 @@ impl Quantity {
             Self::ListedStages => of[Key::StagesList as usize] as u128,
             Self::ListedLayers => numbers.listed[0] as u128,
             Self::ListedMtp => numbers.listed[1] as u128,
-            Self::Places | Self::Group | Self::HeadBlocks | Self::KvHeadBlocks => self.rare(numbers),
+            Self::Places | Self::Group | Self::HeadBlocks | Self::KvHeadBlocks | Self::ListedMtpRank => {
+                self.rare(numbers)
+            }
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);
                 while i < keys.len() && product <= u64::MAX as u128 {
@@ -324,6 +329,9 @@ impl Quantity {
     const fn rare(self, numbers: &Numbers) -> u128 {
         match self {
             Self::Places => shape(numbers).places as u128,
+            // No module is on no rank, and so not on the first.
+            Self::ListedMtpRank if numbers.listed[1] == 0 => 1,
+            Self::ListedMtpRank => zero_or(numbers.listed[2].checked_rem(numbers.of(Key::MeshPp))) as u128,
             Self::Group if numbers.of(Key::BatchGroup) > 0 => numbers.of(Key::BatchGroup) as u128,
             Self::Group => numbers.of(Key::MeshPp) as u128,
             Self::HeadBlocks => numbers.of(Key::MeshTp) as u128 * heads_in_blocks(numbers) as u128,
@@ -425,7 +433,10 @@ impl When {
             Self::Moe => moe,
             Self::Experts => moe && has_experts(n),
             Self::Reachable => {
-                moe && has_experts(n) && of[Key::ExpertsActive as usize] <= of[Key::ExpertsRouted as usize]
+                let rest = of[Key::ExpertsRouted as usize].checked_rem(of[Key::ExpertsGroups as usize]);
+                moe && has_experts(n)
+                    && of[Key::ExpertsActive as usize] <= of[Key::ExpertsRouted as usize]
+                    && matches!(rest, Some(0))
             }
             Self::SharedSplit => {
                 moe && has_experts(n)
@@ -531,7 +542,8 @@ impl When {
             Self::ExpertBlocks => Self::Experts.keys().union(BLOCKS),
             Self::SharedBlocks => Self::SharedSplit.keys().union(BLOCKS),
             Self::Moe | Self::NoMoe => KeySet::of(&[Key::LayersMoe]),
-            Self::Experts | Self::Reachable | Self::Dropless | Self::Capacity => EXPERTS,
+            Self::Experts | Self::Dropless | Self::Capacity => EXPERTS,
+            Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),

@@ -124,6 +124,7 @@ const fn named(text: Text, quantity: Quantity) -> Text {
         Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
+        Quantity::ListedMtpRank => text.str("the rank of the MTP modules in `stages.list`"),
         Quantity::SharedWidth => text.str("`experts.shared_ffn`, or `experts.shared` x `experts.ffn`,"),
         Quantity::PhysicalExperts => text.str("`experts.routed` + `placement.redundant_experts`"),
         Quantity::Group => text.str("`batch.group`, or `mesh.pp`,"),

@@ -93,7 +93,12 @@ impl Spec {
         l.mesh.read(n);
         l.stages.read(n);
         if !l.stages.list.is_none() {
-            n.listed = [l.stages.list.layers(), l.stages.list.mtp()];
+            let list = &l.stages.list;
+            let mtp_stage = match list.mtp_stage() {
+                Some(stage) => stage,
+                None => 0,
+            };
+            n.listed = [list.layers(), list.mtp(), mtp_stage];
         }
         n.put(Key::Schedule, l.schedule as u64);
         l.zero.read(n);

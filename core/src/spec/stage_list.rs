@@ -10,7 +10,7 @@ use crate::text::Text;
 ///
 /// `E` is the embedding, `t` a decoder layer, `m` a multi-token-prediction module, `L` the loss, `|` the boundary of two
 /// stages; `x*3` repeats a letter or boundary, `(tt|)*30` a group. Commas and spaces are for the eye. The embedding comes
-/// first, the loss last, modules between the last decoder layer and the loss.
+/// first, the loss last, modules behind the last decoder layer, all on one stage: the loss's or one before it.
 ///
 /// ```
 /// use moe_model_core::spec::StageList;
@@ -25,6 +25,8 @@ pub struct StageList {
     ends: [u16; StageList::MAX],
     stages: u16,
     mtp: u8,
+    /// Stages behind the one that holds the multi-token-prediction modules.
+    behind_mtp: u8,
 }
 
 /// Why a layout string cannot be read.
@@ -100,7 +102,7 @@ impl StageList {
     pub const NOTATION: &str = "E embedding, t layer, m MTP module, L loss, | next stage, x*n or (...)*n repetition";
 
     /// No list: stages follow from their number.
-    pub const NONE: Self = Self { ends: [0; Self::MAX], stages: 0, mtp: 0 };
+    pub const NONE: Self = Self { ends: [0; Self::MAX], stages: 0, mtp: 0, behind_mtp: 0 };
 
     /// Reads a layout string.
     ///
@@ -191,10 +193,23 @@ impl StageList {
         self.layers_before(self.stages as u64)
     }
 
-    /// Multi-token-prediction modules, all on the last stage.
+    /// Multi-token-prediction modules, all on one stage.
     #[must_use]
     pub const fn mtp(&self) -> u64 {
         self.mtp as u64
+    }
+
+    /// The stage that holds the multi-token-prediction modules, if there are any.
+    #[must_use]
+    pub const fn mtp_stage(&self) -> Option<u64> {
+        if self.mtp == 0 { None } else { Some(self.stages as u64 - 1 - self.behind_mtp as u64) }
+    }
+
+    const fn has_mtp(&self, stage: u64) -> bool {
+        match self.mtp_stage() {
+            Some(holder) => holder == stage,
+            None => false,
+        }
     }
 
     /// Decoder layers of one stage.
@@ -224,11 +239,13 @@ impl StageList {
         text
     }
 
-    /// The stages alike from one on, as one group, and the stage behind them. The ends of the list stand alone.
+    /// The stages alike from one on, as one group, and the stage behind them. The ends of the list stand alone, and the
+    /// stage with multi-token-prediction modules.
     const fn piece(&self, stage: u64) -> (Text, u64) {
         let (layers, end) = (self.layers_of(stage), self.stages as u64);
         let mut next = stage + 1;
-        while next + 1 < end && stage > 0 && self.layers_of(next) == layers {
+        let is_alone = stage == 0 || self.has_mtp(stage);
+        while next + 1 < end && !is_alone && self.layers_of(next) == layers && !self.has_mtp(next) {
             next += 1;
         }
         let alike = next - stage;
@@ -240,7 +257,8 @@ impl StageList {
             ""
         });
         let text = repeated(text, "t", layers);
-        let text = if next == end { repeated(text, "m", self.mtp as u64).str("L") } else { text.str("|") };
+        let text = if self.has_mtp(stage) { repeated(text, "m", self.mtp as u64) } else { text };
+        let text = text.str(if next == end { "L" } else { "|" });
         (if alike > 1 { text.str(")*").int(alike) } else { text }, next)
     }
 }
@@ -370,6 +388,7 @@ impl Reading {
                 self.list.ends[stage] += times as u16;
                 Ok(())
             }
+            b'm' if self.list.behind_mtp > 0 => Fault::new(at, "all MTP modules stand on one stage"),
             b'm' => match add_up(self.list.mtp, times) {
                 Some(mtp) => {
                     self.list.mtp = mtp;
@@ -377,7 +396,6 @@ impl Reading {
                 }
                 None => Fault::new(at, "there are at most 255 MTP modules"),
             },
-            b'|' if self.list.mtp > 0 => Fault::new(at, "MTP modules stand on the last stage, with the loss"),
             b'|' if times > (StageList::MAX - 1 - stage) as u64 => Fault::new(at, "a list holds at most 256 stages"),
             b'|' => {
                 let (layers, mut next) = (self.list.ends[stage], 1);
@@ -386,6 +404,9 @@ impl Reading {
                     next += 1;
                 }
                 self.list.stages += times as u16;
+                if self.list.mtp > 0 {
+                    self.list.behind_mtp += times as u8;
+                }
                 Ok(())
             }
             _ => Fault::letter(at, letter),
@@ -455,11 +476,25 @@ mod tests {
         assert_eq!((stages.len(), stages.iter().sum::<u64>(), mtp), (32, 60, 1));
         assert_eq!(read("E((t|)*2t|)*2L").0, [1, 1, 1, 1, 1, 1, 0]);
         assert_eq!(read("E|*3tL").0, [0, 0, 0, 1]);
+        let apart = StageList::parse("Et*3|(tt|)*29m|L");
+        assert_eq!((apart.stages(), apart.layers(), apart.mtp(), apart.mtp_stage()), (32, 61, 1, Some(30)));
+        assert_eq!(StageList::parse("EtmL").mtp_stage(), Some(0));
+        assert_eq!(StageList::parse("Et|tL").mtp_stage(), None);
     }
 
     #[test]
     fn lists_are_written_as_they_are_read() {
-        for text in ["EL", "E|L", "Et|(tt|)*30mL", "Ettt|tt|ttL", "E|(tt|)*30mL", "Et*7|(t*5|)*3mmL", "Et|t|tL"] {
+        for text in [
+            "EL",
+            "E|L",
+            "Et|(tt|)*30mL",
+            "Ettt|tt|ttL",
+            "E|(tt|)*30mL",
+            "Et*7|(t*5|)*3mmL",
+            "Et|t|tL",
+            "Ettt|(tt|)*29m|L",
+            "Et|(t|)*3tmm||L",
+        ] {
             assert_eq!(StageList::parse(text).to_string(), text);
         }
         for (layers, stages) in [(61, 32), (43, 8), (94, 64), (61, 61), (1, 1), (255, 2)] {
@@ -487,7 +522,9 @@ mod tests {
             ("EtLt", 4, "behind the loss"),
             ("EtL*2", 3, "stands once"),
             ("EmtL", 3, "no decoder layer stands behind"),
-            ("Etm|L", 4, "on the last stage"),
+            ("Et|m|mL", 6, "on one stage"),
+            ("Etm|tL", 5, "no decoder layer stands behind"),
+            ("Et|m|*255L", 5, "256 stages"),
             ("Etx", 3, "no letter"),
             ("E(ttL", 2, "not closed"),
             ("Ett)L", 4, "no letter"),

@@ -24,21 +24,27 @@ struct Remedy {
     key: Key,
     below: Option<u64>,
     above: Option<u64>,
-    /// How many breaches remain.
+    /// How many breaches remain that are not pardoned.
     left: u32,
+    /// How many remain at all.
+    remain: u32,
     /// The number written, and the nearer of the two values.
     change: (u64, u64),
 }
 
 impl Remedy {
-    const fn of(key: Key, old: u64, value: u64, left: u32) -> Self {
+    const fn of(key: Key, old: u64, value: u64, left: u32, remain: u32) -> Self {
         let (below, above) = if value < old { (Some(value), None) } else { (None, Some(value)) };
-        Self { key, below, above, left, change: (old, value) }
+        Self { key, below, above, left, remain, change: (old, value) }
     }
 
     const fn is_better_than(&self, other: &Self) -> bool {
         if self.left != other.left {
             return self.left < other.left;
+        }
+        // What a kernel fixes is to blame where it mends laws that no other number does.
+        if is_fixed(self.key) != is_fixed(other.key) && self.remain != other.remain {
+            return self.remain < other.remain;
         }
         let (mine, others) = (likelihood(self.key), likelihood(other.key));
         if mine != others {
@@ -59,9 +65,17 @@ const fn is_degree(key: Key) -> bool {
     key as u8 > Key::Mesh as u8 && (key as u8) < Key::MeshWorld as u8
 }
 
-/// How likely a number is to be the wrong one: degrees and stages most, an architecture least.
+/// Whether a number is a kernel's, and seldom chosen.
+const fn is_fixed(key: Key) -> bool {
+    matches!(key, Key::PrecisionBlock)
+}
+
+/// How likely a number is to be the wrong one: degrees and stages most, then the work, an architecture, and least what
+/// a kernel fixes.
 const fn likelihood(key: Key) -> u8 {
-    if !key.is_layout() {
+    if is_fixed(key) {
+        3
+    } else if !key.is_layout() {
         2
     } else if key as u8 <= Key::StagesLast as u8 {
         0
@@ -250,7 +264,8 @@ const fn remedy(law: &Law, numbers: &Numbers, key: Key, demand: Demand, reach: u
         (Some(below), Some(above)) => {
             let change = if above.is_better_than(&below) { above.change } else { below.change };
             let left = if below.left < above.left { below.left } else { above.left };
-            Some(Remedy { key, below: below.below, above: above.above, left, change })
+            let remain = if below.remain < above.remain { below.remain } else { above.remain };
+            Some(Remedy { key, below: below.below, above: above.above, left, remain, change })
         }
         (one, None) | (None, one) => one,
     }
@@ -278,7 +293,8 @@ const fn search(
         if value != old && law.holds(&trial) {
             let after = before & !laws | breaches_among(laws, &trial);
             if after & !before & !pardoned == 0 && after & demanded == 0 {
-                return Some(Remedy::of(key, old, value, (after & !pardoned).count_ones()));
+                let left = (after & !pardoned).count_ones();
+                return Some(Remedy::of(key, old, value, left, after.count_ones()));
             }
         }
         steps += 1;

@@ -57,6 +57,7 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
+        Quantity::ListedMtpRank => text.str("the rank of the pipeline with the MTP modules in `stages.list`"),
         Quantity::Places => places(text, spec),
         Quantity::SharedWidth if spec.architecture.experts.shared_ffn > 0 => {
             return assigned(text, Key::ExpertsSharedFfn, spec);
@@ -293,7 +294,8 @@ impl Violation {
             Rule::Equal(Quantity::ListedStages | Quantity::ListedLayers | Quantity::ListedMtp, _) => {
                 list_help(text, spec)
             }
-            Rule::ChunksOfSchedule => chunks_help(text, spec),
+            Rule::AtLeast(Quantity::ListedMtpRank, _) => list_help(text, spec),
+            Rule::ChunksOfSchedule => chunks_help(text, spec, matches!(self.at, Key::Schedule)),
             Rule::Equal(Quantity::Of(key), _) if key as u8 == self.at as u8 && !text.is_empty() => {
                 text.str("; it may be left out")
             }
@@ -338,6 +340,11 @@ const fn stages_help(text: Text, spec: &Spec) -> Text {
     if (text.is_empty() || stages.first == 0 && stages.last == 0)
         && let Some(last) = stages::proposal(spec.architecture.layers.count(), spec.layout.mesh.pp)
     {
+        // A last stage of more than twice as many layers as the others' is no balance; a list may be written out.
+        let share = spec.architecture.layers.count() / spec.layout.mesh.pp;
+        if last > 2 * (share + 1) && spec.layout.mesh.pp <= StageList::MAX as u64 {
+            return list_help(text, spec);
+        }
         let text = if text.is_empty() { text } else { text.str("; or keep it and ") };
         return text.str("write `stages: stages { last: ").int(last).str(" }`");
     }
@@ -418,14 +425,14 @@ const fn chunks(text: Text, spec: &Spec) -> Text {
     }
 }
 
-const fn chunks_help(text: Text, spec: &Spec) -> Text {
+const fn chunks_help(text: Text, spec: &Spec, names_schedules: bool) -> Text {
     let chunks = law::shape(&spec.numbers()).chunks;
     match spec.layout.schedule.chunks() {
         (least, _) if spec.layout.mesh.vpp == 0 && chunks < least => {
             Text::new().str("say how many: `mesh: mesh { vpp: 2 }`, or list the stages")
         }
         (2, most) if most > 2 && chunks < 2 => Text::new().str("write `vpp: 2` or more, or `schedule: one_f_one_b`"),
-        (_, 1) if chunks > 1 => {
+        (_, 1) if chunks > 1 && !names_schedules => {
             let text = if text.is_empty() { text } else { text.str("; or ") };
             text.str("write `schedule: interleaved`")
         }
