@@ -8,6 +8,8 @@
 mod input;
 #[path = "check/laws.rs"]
 mod laws;
+#[path = "check/meant.rs"]
+mod meant;
 #[path = "check/places.rs"]
 mod places;
 #[path = "check/report.rs"]

@@ -211,7 +211,8 @@ fn what_is_not_toml_or_json_is_said_at_its_line() {
     for (text, expected) in [
         (
             &b"hidden = abc\n[mesh\n"[..],
-            "stdin:1:10: error: string values must be quoted, expected literal string\n  | hidden = abc\n\
+            "stdin:1:10: error: string values must be quoted, expected literal string\n  | hidden = abc\n  \
+             = help: text stands in quotes: `hidden = \"abc\"`\n\
              stdin:2:6: error: unclosed table, expected `]`\n  | [mesh\n",
         ),
         (b"a = 1\na = 2\n", "stdin:2:1: error: duplicate key\n  | a = 2\n"),
@@ -219,6 +220,19 @@ fn what_is_not_toml_or_json_is_said_at_its_line() {
     ] {
         assert_eq!(run_on(text, &[]), (2, String::new(), expected.to_owned()));
     }
+    let slips = [
+        ("recompute = full", "text stands in quotes: `recompute = \"full\"`"),
+        ("schedule = interleaved # two chunks", "text stands in quotes: `schedule = \"interleaved\"`"),
+        ("[mesh]\ndp: 32", "write `dp = 32`"),
+        ("layers = { dense = 3 moe = 58, ffn = 18_432 }", "a comma is missing in front of `moe`"),
+    ];
+    for (text, help) in slips {
+        let (code, _, said) = run_on(text.as_bytes(), &[]);
+        assert_eq!((code, said.matches("error: ").count()), (2, 1), "{said}");
+        assert!(said.contains(&format!("= help: {help}\n")), "{said}");
+    }
+    let bare = file("bare.json", "{\n\"recompute\": full,\n\"hidden\": 1}");
+    assert!(run(&[&bare]).2.ends_with("= help: text stands in quotes: `\"full\"`\n"), "{}", run(&[&bare]).2);
     let path = file("not.json", "{\"hidden\": 1,\n \"mesh\": {\"dp\": 4 \"tp\": 3}}");
     let expected = format!("{path}:2:19: error: expected `,` or `}}`\n  | \"mesh\": {{\"dp\": 4 \"tp\": 3}}}}\n");
     assert_eq!(run(&[&path]), (2, String::new(), expected));

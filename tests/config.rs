@@ -354,6 +354,12 @@ fn every_second_layer() {
     }
 }
 
+#[test]
+fn a_byte_order_mark_is_no_fault() {
+    let text = &configs()["llama-3.1-8b"];
+    assert_eq!(Architecture::from_config_json(&format!("\u{feff}{text}")), Architecture::from_config_json(text));
+}
+
 /// A window masks scores, and changes no tensor.
 #[test]
 fn windows_are_passed_over() {

@@ -1,5 +1,6 @@
 //! From a file to what it declares, with the places of its keys, or to all that is wrong with it.
 
+use crate::meant::meant;
 use crate::places::{Place, Places};
 use moe_model::spec::file::{Declared, Document, Fault};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,8 @@ pub(crate) fn read(bytes: Vec<u8>, is_json: bool) -> Result<Input, Failure> {
         let wrong = Wrong::at(message, &String::from_utf8_lossy(error.as_bytes()), good);
         Failure::new(message, vec![wrong])
     })?;
+    // What some editors write in front of UTF-8.
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     let (document, places) = if is_json { json(&text)? } else { toml(&text)? };
     match document.read() {
         Ok(declared) => Ok(Input { declared, text, places }),
@@ -91,10 +94,13 @@ fn toml(text: &str) -> Result<(Document, Places), Failure> {
     let (table, errors) = DeTable::parse_recoverable(text);
     let failure = |errors: &[toml::de::Error]| {
         let wrong = |error: &toml::de::Error| match error.span() {
-            Some(span) => Wrong::at(error.message(), text, span.start),
+            Some(span) => Wrong::unread(error.message(), text, span.start, false),
             None => Wrong::nowhere(error.message()),
         };
-        Failure::new("the file is not TOML", errors.iter().map(wrong).collect())
+        let mut failure = Failure::new("the file is not TOML", errors.iter().map(wrong).collect());
+        // One slip makes the rest of its line unreadable.
+        failure.faults.dedup_by_key(|wrong| wrong.place.line.unwrap_or_default());
+        failure
     };
     if !errors.is_empty() {
         return Err(failure(&errors));
@@ -115,7 +121,8 @@ fn json(text: &str) -> Result<(Document, Places), Failure> {
             let said = error.to_string();
             let message = said.split(" at line ").next().unwrap_or_default();
             // The column counts bytes, from 1.
-            let wrong = Wrong::at(message, text, (before + column.saturating_sub(1)).min(text.len()));
+            let offset = (before + column.saturating_sub(1)).min(text.len());
+            let wrong = Wrong::unread(message, text, offset, true);
             Err(Failure::new("the file is not JSON", vec![wrong]))
         }
     }
@@ -137,6 +144,13 @@ impl Wrong {
         let place = Place::of(text, offset);
         let line = place.line.and_then(|line| text.split('\n').nth(line - 1)).unwrap_or_default();
         Self { place, text: Some(shown(line)), ..Self::nowhere(message) }
+    }
+
+    /// What is no TOML or JSON, and what its line was meant for.
+    fn unread(message: &str, text: &str, offset: usize, is_json: bool) -> Self {
+        let wrong = Self::at(message, text, offset);
+        let help = wrong.place.line.and_then(|line| meant(text.split('\n').nth(line - 1)?, is_json));
+        Self { help, ..wrong }
     }
 
     fn nowhere(message: &str) -> Self {

@@ -103,6 +103,8 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        // What some editors write in front of UTF-8.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let value: Value = serde_json::from_str(text).map_err(|error| ConfigError::of(Fault::not_json(&error)))?;
         let Value::Object(object) = value else {
             return Err(ConfigError::of(Fault::of_file(Reason::NotAnObject)));

@@ -125,7 +125,7 @@ group! {
         heads: number at least 1 = AttentionHeads;
         /// Key/value heads, split over tensor-parallel ranks, or replicated where there are fewer of them.
         kv_heads: number at least 1 = AttentionKvHeads;
-        /// Width of a head; 0 takes `hidden` over `heads`.
+        /// Width of a head. Left out (0 in a Spec) it is `hidden` over `heads`.
         head_dim: number at least 0 = AttentionHeadDim, default 0;
         /// Which projections have a bias.
         bias: Bias = AttentionBias, default Bias::None;

@@ -27,14 +27,15 @@ words! {
 group! {
     /// The mesh of ranks: how many share each axis. World = dp x tp x cp x pp; expert ranks lie inside a stage.
     Mesh {
-        /// Data-parallel degree of the dense part; 0 follows from `mesh.world`, and is 1 where that is not given either.
+        /// Data-parallel degree of the dense part. Left out (0 in a Spec) it follows from `mesh.world`, and is 1 where that is
+        /// not given either.
         dp: number at least 0 = MeshDp, default 0;
         /// Tensor-parallel degree of attention, dense feed-forward network, embedding and head.
         tp: number at least 1 = MeshTp, default 1;
         /// Pipeline stages.
         pp: number at least 1 = MeshPp, default 1;
-        /// Virtual pipeline stages, or chunks, of each rank (VPP); 0 follows from the schedule or the stage list, and is
-        /// otherwise 1.
+        /// Virtual pipeline stages, or chunks, of each rank (VPP). Left out (0 in a Spec) it follows from the schedule or
+        /// the stage list, and is otherwise 1.
         vpp: number at least 0 = MeshVpp, default 0;
         /// Context-parallel degree.
         cp: number at least 1 = MeshCp, default 1;
@@ -46,7 +47,7 @@ group! {
         context: Context = MeshContext, default Context::Contiguous;
         /// Under `context: hierarchical`, ranks that trade tokens for heads.
         cp_inner: number at least 0 = MeshCpInner, default 0;
-        /// Ranks of the whole job; 0 derives it. If given beside `mesh.dp`, it must equal the product.
+        /// Ranks of the whole job. Left out (0 in a Spec) it is the product; given beside `mesh.dp` it must equal that.
         world: number at least 0 = MeshWorld, default 0;
         /// Whether the sequence is split over tensor-parallel ranks between the blocks.
         sequence_parallel: Switch = MeshSequenceParallel, default Switch::Off;
@@ -267,10 +268,10 @@ group! {
         micro: number at least 1 = BatchMicro, default 1;
         /// Micro-batches of one step.
         count: number at least 1 = BatchCount, default 1;
-        /// Sequences of one step over all replicas; 0 derives it. If given, it must equal the product.
+        /// Sequences of one step over all replicas. Left out (0 in a Spec) it is the product; given it must equal that.
         global: number at least 0 = BatchGlobal, default 0;
         /// Under `schedule: interleaved`, micro-batches that run through one chunk before the next one
-        /// (Megatron-LM's `microbatch_group_size_per_vp_stage`); 0 takes `mesh.pp` of them.
+        /// (Megatron-LM's `microbatch_group_size_per_vp_stage`). Left out (0 in a Spec) it is `mesh.pp`.
         group: number at least 0 = BatchGroup, default 0;
     }
 }
