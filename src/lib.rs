@@ -169,7 +169,8 @@ pub use moe_model_gpu as gpu;
 /// What is legal but costs something, such as padding or a stage that waits, is a warning at its number. Macros on stable
 /// Rust have one way to warn, the use of something deprecated: `#[allow(deprecated)]` or `#[expect(deprecated)]` stands on
 /// the layout that it concerns, or on a module around the declaration. On the invocation `moe_model!` itself the compiler
-/// ignores either, and calls it unused.
+/// ignores either, and calls it unused. The compiler has no way to warn of what it evaluates: of numbers that are constants
+/// or expressions there are no warnings at compile time; [`Plan::warnings`] has them all.
 ///
 /// ```
 /// # #![deny(deprecated, unfulfilled_lint_expectations)]

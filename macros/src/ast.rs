@@ -110,7 +110,8 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
         }
     };
     let (mut entries, mut layouts, mut broken) = (Vec::new(), Vec::new(), false);
-    for chunk in chunks(head.rest, report) {
+    for mut chunk in chunks(head.rest, report) {
+        mend_keyword(&mut chunk.tokens, report);
         if is_layout_item(&chunk.tokens) {
             layouts.extend(layout_item(&chunk.tokens, report));
         } else {
@@ -118,6 +119,32 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
         }
     }
     Some(Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries, layouts, broken })
+}
+
+/// Reports a layout whose keyword is misspelt or missing, and puts it there: `Name: layout { … }` is one all the same.
+fn mend_keyword(chunk: &mut Vec<TokenTree>, report: &mut Report) {
+    let begin = attributes_length(chunk);
+    let (name, length) = match &chunk[begin..] {
+        [TokenTree::Ident(word), TokenTree::Ident(name), rest @ ..] if word != "layout" && is_layout_body(rest) => {
+            report.error(word, format!("`{word}` stands where `layout` is expected{}", keyword_help(name)));
+            (name, 1)
+        }
+        [TokenTree::Ident(name), rest @ ..] if is_layout_body(rest) => {
+            report.error(name, format!("a layout begins with the word `layout`{}", keyword_help(name)));
+            (name, 0)
+        }
+        _ => return,
+    };
+    let keyword = TokenTree::Ident(Ident::new("layout", name.span()));
+    chunk.splice(begin..begin + length, [keyword]);
+}
+
+fn is_layout_body(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [colon, TokenTree::Ident(kind), TokenTree::Group(_)] if is_punct(colon, ':') && kind == "layout")
+}
+
+fn keyword_help(name: &Ident) -> String {
+    format!("\n= help: write `layout {name}: layout {{ … }}`")
 }
 
 /// Whether a chunk is `layout Name…`, or lacks the name, behind any attributes.

@@ -95,6 +95,6 @@ const _: () = {
             __enforce(__at, __laws, B, 155195852093064855754406211, S)
         }
         const _: () = e(78, 170141183460469231731687585190860816384);
-        const _: () = __enforce_budget(80usize, B, S);
+        const _: () = __enforce_budget(81usize, B, S);
     }
 };

@@ -105,6 +105,6 @@ const _: () = {
         };
         const _: () = e(50, 2147483648);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(81usize, B, S);
+        const _: () = __enforce_budget(82usize, B, S);
     }
 };
