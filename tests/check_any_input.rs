@@ -5,6 +5,8 @@
 
 #[path = "../examples/check/input.rs"]
 mod input;
+#[path = "../examples/check/meant.rs"]
+mod meant;
 #[path = "../examples/check/places.rs"]
 mod places;
 #[path = "../examples/check/report.rs"]
