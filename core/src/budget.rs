@@ -162,16 +162,18 @@ impl core::fmt::Display for Peak {
 }
 
 /// The worst rank of a plan in its worst phase, the first of those alike.
+#[allow(clippy::cast_possible_truncation)] // laws bound the number of uneven stages
 pub(crate) const fn peak(plan: &Plan) -> Peak {
     let units = Units::of(plan);
     let mut before = plan.chunk(0, 0);
     let mut peak = Budget::of_chunk(plan, &units, 0, &before).peak();
     let mut last = 0;
-    let (candidates, count) = candidates(plan);
+    let is_uneven = plan.is_uneven();
+    let (candidates, count) = if is_uneven { ([0; CANDIDATES], plan.stages() as usize) } else { candidates(plan) };
     let mut i = 0;
     while i < count {
         // Uneven stages are looked at one by one; laws bound their number.
-        let index = if plan.is_uneven() { i as u64 } else { candidates[i] };
+        let index = if is_uneven { i as u64 } else { candidates[i] };
         if index > last && index < plan.stages() {
             let chunk = plan.chunk(index, 0);
             let is_no_worse = can_be_no_worse(plan) && chunk.holds_as(before) && plan.hold_alike(index, last);
@@ -201,13 +203,9 @@ const CANDIDATES: usize = 14;
 /// What a rank holds changes only behind the first stage, where layers with experts begin, and at the last; a pipeline
 /// costs as many sums as it has kinds of stages. Within one kind the micro-batches in flight change by the same number
 /// from rank to rank (`schedule.rs`), folded ones but for ranks where the micro-batches of a step are all in flight.
-#[allow(clippy::cast_possible_truncation)] // a list is short
 const fn candidates(plan: &Plan) -> ([u64; CANDIDATES], usize) {
     let (ranks, turn, count) = (plan.stages(), plan.turn(), plan.spec().layout.batch.count);
     let last = ranks - 1;
-    if plan.is_uneven() {
-        return ([0; CANDIDATES], ranks as usize);
-    }
     let before = if turn > 0 { turn - 1 } else { 0 };
     let all = match plan.shape().order {
         Order::Loop => return ([1, turn, turn + 1, last, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 4),

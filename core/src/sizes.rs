@@ -220,8 +220,10 @@ impl Sizes {
                 sizes.rope = Dim::whole(Symbol::Rope, mla.rope);
                 sizes.query_key = Dim::whole(Symbol::QueryKey, add(mla.nope, mla.rope));
                 sizes.value = Dim::whole(Symbol::Value, mla.value);
-                sizes.indexer_heads = Dim::whole(Symbol::IndexerHeads, mla.indexer_heads);
-                sizes.indexer_dim = Dim::whole(Symbol::IndexerDim, mla.indexer_dim);
+                if mla.indexer_heads > 0 {
+                    sizes.indexer_heads = Dim::whole(Symbol::IndexerHeads, mla.indexer_heads);
+                    sizes.indexer_dim = Dim::whole(Symbol::IndexerDim, mla.indexer_dim);
+                }
             }
             Attention::Gqa(gqa) => {
                 sizes.heads_whole = Dim::whole(Symbol::Heads, gqa.heads);

@@ -344,7 +344,7 @@ impl Division {
 
 /// A run of `count` layers.
 pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64, layers: &Layers) -> Chunk {
-    let moe = layers.moe_before(first_layer + count) - layers.moe_before(first_layer);
+    let moe = layers.moe_among(first_layer, count);
     Chunk { place, first_layer, dense: count - moe, moe, embedding: place == 0, head: place + 1 == places }
 }
 

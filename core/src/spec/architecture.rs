@@ -32,13 +32,14 @@ impl Layers {
         self.dense.saturating_sub(between)
     }
 
-    /// Layers with experts among the first so many.
+    /// Layers with experts among so many from one on.
     #[must_use]
     #[allow(clippy::implicit_saturating_sub)] // const evaluation notices a call of the standard library's
-    pub const fn moe_before(&self, layer: u64) -> u64 {
-        let lead = self.lead();
-        let behind = if layer > lead { layer - lead } else { 0 };
-        if self.moe_every <= 1 { behind } else { behind / self.moe_every }
+    pub const fn moe_among(&self, first: u64, count: u64) -> u64 {
+        let lead = if self.moe_every <= 1 { self.dense } else { self.lead() };
+        let before = if first > lead { first - lead } else { 0 };
+        let behind = if first + count > lead { first + count - lead } else { 0 };
+        if self.moe_every <= 1 { behind - before } else { behind / self.moe_every - before / self.moe_every }
     }
 
     /// Layers of either kind.
