@@ -17,7 +17,7 @@ pub struct Chunk {
     pub moe: u64,
     /// Whether it holds the embedding.
     pub embedding: bool,
-    /// Whether it holds the final norm, the head and the loss, and any MTP modules.
+    /// Whether it holds the final norm, the head and the loss, and any MTP modules that no list puts elsewhere.
     pub head: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Stage {
     pub moe: u64,
     /// Whether it holds the embedding.
     pub embedding: bool,
-    /// Whether it holds the final norm, the head and the loss, and any MTP modules.
+    /// Whether it holds the final norm, the head and the loss, and any MTP modules that no list puts elsewhere.
     pub head: bool,
 }
 
