@@ -115,7 +115,7 @@ fn run(first: u64, end: u64, step: u64) -> Option<String> {
 fn kinds(layers: &Layers) -> [Option<String>; 2] {
     let Layers { moe, moe_every, .. } = *layers;
     let (lead, count) = (layers.lead(), layers.count());
-    if moe == 0 || moe_every <= 1 {
+    if moe_every <= 1 {
         return [range(0, lead), range(lead, count)];
     }
     let group = |number: u64| add(lead, mul(number, moe_every));

@@ -25,11 +25,7 @@ impl Layers {
     /// The dense layers in front of all others: those that do not stand between layers with experts.
     #[must_use]
     pub const fn lead(&self) -> u64 {
-        if self.moe_every <= 1 {
-            return self.dense;
-        }
-        let between = mul(self.moe, self.moe_every - 1);
-        self.dense.saturating_sub(between)
+        self.dense.saturating_sub(mul(self.moe, self.moe_every.saturating_sub(1)))
     }
 
     /// Layers with experts among so many from one on.
