@@ -4,6 +4,10 @@
 //! A valid Spec gets a summary on stdout and exit code 0. Laws that are broken go to stderr, all at once, and the exit
 //! code is 1; what cannot be read goes there too, and it is 2. `--json` writes a report to stdout in all three cases.
 
+#[path = "common/exit.rs"]
+mod exit;
+#[path = "common/file.rs"]
+mod file;
 #[path = "check/input.rs"]
 mod input;
 #[path = "check/laws.rs"]
@@ -18,8 +22,9 @@ mod report;
 mod text;
 
 use clap::{Arg, ArgAction, Command, value_parser};
+use exit::exit;
 use report::Report;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,19 +34,6 @@ fn main() -> ExitCode {
     let Some(path) = matches.get_one::<PathBuf>("SPEC") else { return exit(list_laws(json), ExitCode::SUCCESS) };
     let report = Report::of(path);
     exit(print(&report, json), ExitCode::from(report.exit_code()))
-}
-
-/// How it went, unless what there is to say could not be said.
-fn exit(printed: io::Result<()>, code: ExitCode) -> ExitCode {
-    match printed {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            // With stderr gone as well, the exit code is all there is.
-            let _ = writeln!(io::stderr(), "error: the report could not be written: {error}");
-            ExitCode::from(2)
-        }
-        // A reader such as `head` has seen enough.
-        _ => code,
-    }
 }
 
 fn list_laws(json: bool) -> io::Result<()> {

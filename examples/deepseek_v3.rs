@@ -6,6 +6,8 @@
 
 #[path = "deepseek_v3/by_zero.rs"]
 mod by_zero;
+#[path = "common/number.rs"]
+mod number;
 #[path = "deepseek_v3/paper.rs"]
 mod paper;
 #[path = "deepseek_v3/report.rs"]

@@ -4,18 +4,25 @@
 //! `--json` prints the same as JSON, in exact integers; `--declaration` prints it as source of `moe_model!`. What is asked
 //! for goes to stdout, with exit code 0; what is wrong with a config goes to stderr, all at once, and the code is 2.
 
+#[path = "common/exit.rs"]
+mod exit;
+#[path = "common/file.rs"]
+mod file;
 #[path = "inspect/input.rs"]
 mod input;
+#[path = "common/number.rs"]
+mod number;
 #[path = "inspect/report.rs"]
 mod report;
 #[path = "inspect/text.rs"]
 mod text;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use exit::exit;
 use input::Input;
 use moe_model::preset::PRESETS;
 use report::Report;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,19 +31,6 @@ fn main() -> ExitCode {
     match input(&matches).and_then(|input| said(&input, &matches)) {
         Ok(text) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
         Err(text) => exit(io::stderr().write_all(text.as_bytes()), ExitCode::from(2)),
-    }
-}
-
-/// How it went, unless what there is to say could not be said.
-fn exit(printed: io::Result<()>, code: ExitCode) -> ExitCode {
-    match printed {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            // With stderr gone as well, the exit code is all there is.
-            let _ = writeln!(io::stderr(), "error: the report could not be written: {error}");
-            ExitCode::from(2)
-        }
-        // A reader such as `head` has seen enough.
-        _ => code,
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! `MOE_MODEL_FUZZ_CASES=100000 cargo test --release --test check_any_input` runs as many cases of each sort.
 
+#[path = "../examples/common/file.rs"]
+mod file;
 #[path = "../examples/check/input.rs"]
 mod input;
 #[path = "../examples/check/meant.rs"]

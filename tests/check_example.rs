@@ -3,43 +3,24 @@
 
 mod example;
 
+use example::{Example, Said, said};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{Write, pipe};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::io::pipe;
+use std::path::Path;
 
 const VALID: &str = "examples/specs/deepseek_v3.toml";
 const BROKEN: &str = "examples/specs/broken.toml";
 
-/// The example's executable, built once for all tests.
-fn example() -> Command {
-    static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(EXECUTABLE.get_or_init(|| example::built("check")));
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    command
-}
-
-/// Exit code, stdout, stderr.
-type Said = (i32, String, String);
-
-fn said(output: Output) -> Said {
-    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
-}
+static EXAMPLE: Example = Example::named("check");
 
 fn run(arguments: &[&str]) -> Said {
-    said(example().args(arguments).output().expect("the example starts"))
+    EXAMPLE.run(arguments)
 }
 
 /// Of a text on stdin.
 fn run_on(text: &[u8], arguments: &[&str]) -> Said {
-    let mut command = example();
-    command.args(["-"]).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the example starts");
-    child.stdin.take().expect("stdin is piped").write_all(text).expect("it reads all");
-    said(child.wait_with_output().expect("it exits"))
+    EXAMPLE.run_on(text, arguments)
 }
 
 /// A file of this test, in a place of its own.
@@ -215,6 +196,7 @@ fn what_is_not_toml_or_json_is_said_at_its_line() {
              = help: text stands in quotes: `hidden = \"abc\"`\n\
              stdin:2:6: error: unclosed table, expected `]`\n  | [mesh\n",
         ),
+        (b"a = true\na = true\n", "stdin:2:1: error: duplicate key\n  | a = true\n"),
         (b"a = 1\na = 2\n", "stdin:2:1: error: duplicate key\n  | a = 2\n"),
         (b"hidden = 1\nvoc\xff = 2\n", "stdin:2:4: error: the file is not UTF-8\n  | voc\u{fffd} = 2\n"),
     ] {
@@ -318,7 +300,7 @@ fn a_closed_pipe_is_a_quiet_end() {
     for (arguments, code) in [(&[VALID][..], 0), (&[VALID, "--json"], 0), (&[BROKEN, "--json"], 1)] {
         let (reader, writer) = pipe().expect("a pipe opens");
         drop(reader);
-        let output = example().args(arguments).stdout(writer).output().expect("the example starts");
+        let output = EXAMPLE.command().args(arguments).stdout(writer).output().expect("the example starts");
         assert_eq!(said(output), (code, String::new(), String::new()), "{arguments:?}");
     }
 }

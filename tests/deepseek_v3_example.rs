@@ -2,35 +2,21 @@
 
 mod example;
 
+use example::Example;
 use moe_model::{Spec, judge};
 use serde_json::Value;
 use std::io::pipe;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 const STAGES: u64 = 16;
 const ZERO: [&str; 4] = ["none", "optimizer", "gradients", "parameters"];
 
-/// The example's executable, built once for all tests.
-fn example() -> &'static Path {
-    static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
-    EXECUTABLE.get_or_init(|| example::built("deepseek_v3"))
-}
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(example()).args(arguments).output().expect("the example starts")
-}
-
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).expect("output is UTF-8")
-}
+static EXAMPLE: Example = Example::named("deepseek_v3");
 
 fn succeed(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-    assert_eq!(text(output.stderr), "", "{arguments:?} has nothing to complain about");
-    text(output.stdout)
+    let (code, stdout, stderr) = EXAMPLE.run(arguments);
+    assert_eq!(code, 0, "{arguments:?}");
+    assert_eq!(stderr, "", "{arguments:?} has nothing to complain about");
+    stdout
 }
 
 /// The report; it fails to parse if anything else is on stdout.
@@ -205,10 +191,10 @@ fn help_names_the_option() {
 
 #[test]
 fn an_unknown_argument_is_refused() {
-    let output = run(&["--nonsense"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(output.stdout), "");
-    assert!(text(output.stderr).contains("--nonsense"), "the argument is named");
+    let (code, stdout, stderr) = EXAMPLE.run(&["--nonsense"]);
+    assert_eq!(code, 2);
+    assert_eq!(stdout, "");
+    assert!(stderr.contains("--nonsense"), "the argument is named");
 }
 
 #[test]
@@ -216,8 +202,8 @@ fn a_closed_pipe_is_a_quiet_end() {
     for arguments in [&[][..], &["--json"]] {
         let (reader, writer) = pipe().expect("a pipe opens");
         drop(reader);
-        let output = Command::new(example()).args(arguments).stdout(writer).output().expect("the example starts");
+        let output = EXAMPLE.command().args(arguments).stdout(writer).output().expect("the example starts");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-        assert_eq!(text(output.stderr), "", "{arguments:?}");
+        assert_eq!(String::from_utf8(output.stderr).as_deref(), Ok(""), "{arguments:?}");
     }
 }

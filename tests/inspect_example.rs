@@ -3,42 +3,23 @@
 
 mod example;
 
+use example::{Example, Said};
 use moe_model::preset::{DEEPSEEK_V3, PRESETS};
 use serde_json::Value;
-use std::io::{Write, pipe};
+use std::io::pipe;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
 const DEEPSEEK: &str = "tests/data/configs/deepseek-v3.json";
 
-/// The example's executable, built once for all tests.
-fn example() -> Command {
-    static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(EXECUTABLE.get_or_init(|| example::built("inspect")));
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    command
-}
-
-/// Exit code, stdout, stderr.
-type Said = (i32, String, String);
-
-fn said(output: Output) -> Said {
-    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
-}
+static EXAMPLE: Example = Example::named("inspect");
 
 fn run(arguments: &[&str]) -> Said {
-    said(example().args(arguments).output().expect("the example starts"))
+    EXAMPLE.run(arguments)
 }
 
 /// Of a text on stdin.
 fn run_on(text: &[u8], arguments: &[&str]) -> Said {
-    let mut command = example();
-    command.args(["-"]).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the example starts");
-    child.stdin.take().expect("stdin is piped").write_all(text).expect("it reads all");
-    said(child.wait_with_output().expect("it exits"))
+    EXAMPLE.run_on(text, arguments)
 }
 
 /// What stdout holds, of a run that goes well.
@@ -214,7 +195,7 @@ fn what_outgrows_64_bits_is_refused() {
 fn a_reader_may_have_seen_enough() {
     let (reader, writer) = pipe().expect("there are pipes");
     drop(reader);
-    let output = example().arg(DEEPSEEK).stdout(writer).output().expect("the example starts");
+    let output = EXAMPLE.command().arg(DEEPSEEK).stdout(writer).output().expect("the example starts");
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
 

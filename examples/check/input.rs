@@ -1,11 +1,10 @@
 //! From a file to what it declares, with the places of its keys, or to all that is wrong with it.
 
+use crate::file;
 use crate::meant::meant;
 use crate::places::{Place, Places};
 use moe_model::spec::file::{Declared, Document, Fault};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -50,16 +49,7 @@ pub(crate) struct Wrong {
 
 /// The bytes of a file, or of stdin if the path is `-`.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let opened: io::Result<Box<dyn Read>> =
-        if path == "-" { Ok(Box::new(io::stdin())) } else { File::open(path).map(|file| Box::new(file) as _) };
-    let mut bytes = Vec::new();
-    let read = opened.and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
-    let failure = |message| Failure { message, faults: Vec::new() };
-    match read {
-        Err(error) => Err(failure(format!("the file cannot be read: {error}"))),
-        Ok(_) if bytes.len() as u64 > LARGEST => Err(failure(format!("the file has more than {LARGEST} bytes"))),
-        Ok(_) => Ok(bytes),
-    }
+    file::bytes(path, LARGEST).map_err(|message| Failure { message, faults: Vec::new() })
 }
 
 /// What the bytes of a file declare.

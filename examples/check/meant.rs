@@ -22,10 +22,11 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter))
 }
 
-/// A value of letters that is no number.
+/// A value of letters that is none of the words that either format knows.
 fn bare_word(value: &str) -> Option<&str> {
     let word = value.trim();
-    (is_name(word) && word.starts_with(char::is_alphabetic)).then_some(word)
+    let is_known = ["true", "false", "null", "inf", "nan"].contains(&word);
+    (is_name(word) && word.starts_with(char::is_alphabetic) && !is_known).then_some(word)
 }
 
 /// The first key of an inline table that no comma stands in front of.

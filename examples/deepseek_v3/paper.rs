@@ -1,7 +1,7 @@
 //! What the paper prints, and how our numbers compare.
 
 use crate::by_zero::ByZero;
-use crate::text::grouped;
+use crate::number::grouped;
 use moe_model::spec::{Accounting, Dropless, Mesh, Pool, Routing, ZeroStage};
 use moe_model::{Bytes, Plan, Spec, Violations};
 use serde::Serialize;

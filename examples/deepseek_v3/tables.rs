@@ -1,8 +1,9 @@
 //! The report as tables.
 
+use crate::number::grouped;
 use crate::paper::{Agreement, Comparison, PAPER_STAGE, Table8, Unit};
 use crate::report::{ByRecompute, Recomputed, Report, StageRow, WholeModel, WorstRank, ZeroRow};
-use crate::text::{grouped, lines, quoted, range, table};
+use crate::text::{lines, quoted, range, table};
 use moe_model::spec::{Layout, Precision};
 use moe_model::{Bytes, H200};
 

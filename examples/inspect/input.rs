@@ -1,12 +1,11 @@
 //! The model that is asked about: a preset, or out of a config; or all that is wrong with it.
 
+use crate::file;
 use moe_model::checkpoint::Naming;
 use moe_model::config::Config;
 use moe_model::preset::Preset;
 use moe_model::spec::{Architecture, Layout};
 use moe_model::{Spec, judge};
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 /// Larger files are not read: no config is.
@@ -63,16 +62,8 @@ fn judged(source: &str, architecture: Architecture) -> Result<(), String> {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    let opened: io::Result<Box<dyn Read>> =
-        if path == "-" { Ok(Box::new(io::stdin())) } else { File::open(path).map(|file| Box::new(file) as _) };
-    let mut bytes = Vec::new();
-    let read = opened.and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) => Err(format!("the file cannot be read: {error}")),
-        Ok(_) if bytes.len() as u64 > LARGEST => Err(format!("the file has more than {LARGEST} bytes")),
-        Ok(_) => String::from_utf8(bytes)
-            .map_err(|error| format!("byte {} of the file is not UTF-8", error.utf8_error().valid_up_to())),
-    }
+    String::from_utf8(file::bytes(path, LARGEST)?)
+        .map_err(|error| format!("byte {} of the file is not UTF-8", error.utf8_error().valid_up_to()))
 }
 
 /// A message behind the name of its file; its further lines stand under it.

@@ -1,5 +1,6 @@
 //! The report for people: tables of totals, modules and tensors.
 
+use crate::number::grouped;
 use crate::report::{Report, Row};
 use comfy_table::{CellAlignment, Table, TableStyle};
 
@@ -58,17 +59,4 @@ fn table(title: &str, header: &[&str], rows: impl IntoIterator<Item = Vec<String
         column.set_padding((0, 2));
     }
     table.lines().fold(format!("\n{title}\n"), |text, line| text + line.trim_end() + "\n")
-}
-
-/// A whole number with thousands separators.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

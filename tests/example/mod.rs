@@ -1,12 +1,55 @@
-//! Builds an example, for tests that run it as its user does.
+//! Builds an example and runs it as its user does.
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// Exit code, stdout, stderr.
+pub(crate) type Said = (i32, String, String);
+
+/// An example, built once for all tests of an executable.
+pub(crate) struct Example {
+    name: &'static str,
+    executable: OnceLock<PathBuf>,
+}
+
+impl Example {
+    pub(crate) const fn named(name: &'static str) -> Self {
+        Self { name, executable: OnceLock::new() }
+    }
+
+    /// In the root of the repository.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(self.executable.get_or_init(|| built(self.name)));
+        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        said(self.command().args(arguments).output().expect("the example starts"))
+    }
+
+    /// Of a text on stdin.
+    #[allow(dead_code)] // one example reads none
+    pub(crate) fn run_on(&self, text: &[u8], arguments: &[&str]) -> Said {
+        let mut command = self.command();
+        command.args(["-"]).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the example starts");
+        child.stdin.take().expect("stdin is piped").write_all(text).expect("it reads all");
+        said(child.wait_with_output().expect("it exits"))
+    }
+}
+
+pub(crate) fn said(output: Output) -> Said {
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
+}
 
 /// The executable of an example. Cargo builds examples only for a run of all tests, so that one found beside this
 /// executable could be an old one.
-pub(crate) fn built(name: &str) -> PathBuf {
+fn built(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--example", name, "--message-format", "json"]);
