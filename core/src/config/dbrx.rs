@@ -8,10 +8,10 @@ use crate::spec::{Architecture, Attention, Experts, Gqa, Layers, Norm};
 
 pub(super) const DBRX: ModelType = ModelType {
     name: "dbrx",
+    class: &[r#"["DbrxForCausalLM"]"#],
     naming: &Naming::DBRX,
     idle: Idle {
         only: &[
-            ("architectures", &[r#"["DbrxForCausalLM"]"#]),
             // The published code refuses any other.
             ("tie_word_embeddings", &["false"]),
         ],

@@ -10,29 +10,19 @@ use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, S
 /// Multi-head attention, softmax over all experts.
 pub(super) const DEEPSEEK: ModelType = ModelType {
     name: "deepseek",
+    class: &[r#"["DeepseekForCausalLM"]"#],
     naming: &Naming::LLAMA,
-    idle: Idle {
-        only: &[
-            ("architectures", &[r#"["DeepseekForCausalLM"]"#]),
-            ("hidden_act", &[r#""silu""#]),
-            ("moe_layer_freq", &["1"]),
-        ],
-        ignored: IGNORED,
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#]), ("moe_layer_freq", &["1"])], ignored: IGNORED },
     read: deepseek,
 };
 
 /// Latent attention, softmax over all experts or over some groups of them.
 pub(super) const DEEPSEEK_V2: ModelType = ModelType {
     name: "deepseek_v2",
+    class: &[r#"["DeepseekV2ForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
-        only: &[
-            ("architectures", &[r#"["DeepseekV2ForCausalLM"]"#]),
-            ("attention_bias", &["false"]),
-            ("hidden_act", &[r#""silu""#]),
-            ("moe_layer_freq", &["1"]),
-        ],
+        only: &[("attention_bias", &["false"]), ("hidden_act", &[r#""silu""#]), ("moe_layer_freq", &["1"])],
         ignored: IGNORED,
     },
     read: deepseek_v2,
@@ -41,10 +31,10 @@ pub(super) const DEEPSEEK_V2: ModelType = ModelType {
 /// Latent attention, a correction bias in every router, multi-token prediction.
 pub(super) const DEEPSEEK_V3: ModelType = ModelType {
     name: "deepseek_v3",
+    class: &[r#"["DeepseekV3ForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
-            ("architectures", &[r#"["DeepseekV3ForCausalLM"]"#]),
             ("attention_bias", &["false"]),
             ("hidden_act", &[r#""silu""#]),
             ("moe_layer_freq", &["1"]),
@@ -59,21 +49,8 @@ pub(super) const DEEPSEEK_V3: ModelType = ModelType {
 pub(super) const KIMI_K2: ModelType = ModelType { name: "kimi_k2", ..DEEPSEEK_V3 };
 
 /// The third, whose attention looks at the tokens that an indexer chooses.
-pub(super) const DEEPSEEK_V32: ModelType = ModelType {
-    name: "deepseek_v32",
-    idle: Idle {
-        only: &[
-            ("architectures", &[r#"["DeepseekV32ForCausalLM"]"#]),
-            ("attention_bias", &["false"]),
-            ("hidden_act", &[r#""silu""#]),
-            ("moe_layer_freq", &["1"]),
-            ("topk_method", &[r#""noaux_tc""#]),
-        ],
-        ignored: IGNORED,
-    },
-    read: deepseek_v32,
-    ..DEEPSEEK_V3
-};
+pub(super) const DEEPSEEK_V32: ModelType =
+    ModelType { name: "deepseek_v32", class: &[r#"["DeepseekV32ForCausalLM"]"#], read: deepseek_v32, ..DEEPSEEK_V3 };
 
 /// How scores become weights, losses, how many ranks it was trained on, the order of rotary pairs.
 const IGNORED: &[&str] = &[

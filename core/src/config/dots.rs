@@ -8,13 +8,10 @@ use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Q
 
 pub(super) const DOTS1: ModelType = ModelType {
     name: "dots1",
+    class: &[r#"["Dots1ForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
-        only: &[
-            ("architectures", &[r#"["Dots1ForCausalLM"]"#]),
-            ("hidden_act", &[r#""silu""#]),
-            ("topk_method", &[r#""noaux_tc""#]),
-        ],
+        only: &[("hidden_act", &[r#""silu""#]), ("topk_method", &[r#""noaux_tc""#])],
         // A window masks scores, and changes no tensor.
         ignored: &["max_window_layers", "norm_topk_prob", "routed_scaling_factor", "scoring_func", "sliding_window"],
     },

@@ -9,10 +9,10 @@ use alloc::format;
 
 pub(super) const ERNIE4_5_MOE: ModelType = ModelType {
     name: "ernie4_5_moe",
+    class: &[r#"["Ernie4_5_MoeForCausalLM"]"#],
     naming: &Naming::ERNIE4_5_MOE,
     idle: Idle {
         only: &[
-            ("architectures", &[r#"["Ernie4_5_MoeForCausalLM"]"#]),
             ("hidden_act", &[r#""silu""#]),
             ("moe_layer_interval", &["1"]),
             // It would be one of every projection, those of experts too.

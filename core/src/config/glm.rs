@@ -11,13 +11,10 @@ use alloc::borrow::ToOwned;
 /// Grouped-query attention, whose `attention_bias` leaves the output's projection out.
 pub(super) const GLM4_MOE: ModelType = ModelType {
     name: "glm4_moe",
+    class: &[r#"["Glm4MoeForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
-        only: &[
-            ("architectures", &[r#"["Glm4MoeForCausalLM"]"#]),
-            ("hidden_act", &[r#""silu""#]),
-            ("topk_method", &[r#""noaux_tc""#]),
-        ],
+        only: &[("hidden_act", &[r#""silu""#]), ("topk_method", &[r#""noaux_tc""#])],
         ignored: &["norm_topk_prob", "routed_scaling_factor", "scoring_func"],
     },
     read: glm4_moe,
@@ -26,14 +23,10 @@ pub(super) const GLM4_MOE: ModelType = ModelType {
 /// Latent attention.
 pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
     name: "glm4_moe_lite",
+    class: &[r#"["Glm4MoeLiteForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
-        only: &[
-            ("architectures", &[r#"["Glm4MoeLiteForCausalLM"]"#]),
-            ("attention_bias", &["false"]),
-            ("hidden_act", &[r#""silu""#]),
-            ("topk_method", &[r#""noaux_tc""#]),
-        ],
+        only: &[("attention_bias", &["false"]), ("hidden_act", &[r#""silu""#]), ("topk_method", &[r#""noaux_tc""#])],
         ignored: &["norm_topk_prob", "rope_interleave", "routed_scaling_factor", "scoring_func"],
     },
     read: glm4_moe_lite,
@@ -42,10 +35,10 @@ pub(super) const GLM4_MOE_LITE: ModelType = ModelType {
 /// Latent attention that looks at the tokens that an indexer chooses.
 pub(super) const GLM_MOE_DSA: ModelType = ModelType {
     name: "glm_moe_dsa",
+    class: &[r#"["GlmMoeDsaForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
         only: &[
-            ("architectures", &[r#"["GlmMoeDsaForCausalLM"]"#]),
             ("attention_bias", &["false"]),
             ("hidden_act", &[r#""silu""#]),
             ("moe_layer_freq", &["1"]),

@@ -9,9 +9,10 @@ use alloc::format;
 
 pub(super) const GPT_OSS: ModelType = ModelType {
     name: "gpt_oss",
+    class: &[r#"["GptOssForCausalLM"]"#],
     naming: &Naming::GPT_OSS,
     idle: Idle {
-        only: &[("architectures", &[r#"["GptOssForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
+        only: &[("hidden_act", &[r#""silu""#])],
         // A window masks scores, and changes no tensor.
         ignored: &["initial_context_length", "sliding_window", "swiglu_alpha", "swiglu_limit"],
     },

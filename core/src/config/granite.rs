@@ -8,9 +8,10 @@ use crate::spec::{Architecture, Attention, Bias, Gqa, Switch};
 
 pub(super) const GRANITEMOE: ModelType = ModelType {
     name: "granitemoe",
+    class: &[r#"["GraniteMoeForCausalLM"]"#],
     naming: &Naming::GRANITEMOE,
     idle: Idle {
-        only: &[("architectures", &[r#"["GraniteMoeForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
+        only: &[("hidden_act", &[r#""silu""#])],
         ignored: &["attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"],
     },
     read: granitemoe,

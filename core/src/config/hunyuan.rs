@@ -12,11 +12,11 @@ use alloc::format;
 
 pub(super) const HUNYUAN_V1_MOE: ModelType = ModelType {
     name: "hunyuan_v1_moe",
+    class: &[r#"["HunYuanMoEV1ForCausalLM"]"#],
     naming: &Naming::HUNYUAN_V1_MOE,
     idle: Idle {
         only: &[
             ("add_classification_head", &["false"]),
-            ("architectures", &[r#"["HunYuanMoEV1ForCausalLM"]"#]),
             ("group_limited_greedy", &["false"]),
             ("hidden_act", &[r#""silu""#]),
             ("mlp_bias", &["false"]),

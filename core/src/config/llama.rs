@@ -8,15 +8,9 @@ use crate::spec::{Architecture, Attention, Bias, Gqa, Layers, Switch};
 
 pub(super) const LLAMA: ModelType = ModelType {
     name: "llama",
+    class: &[r#"["LlamaForCausalLM"]"#],
     naming: &Naming::LLAMA,
-    idle: Idle {
-        only: &[
-            ("architectures", &[r#"["LlamaForCausalLM"]"#]),
-            ("hidden_act", &[r#""silu""#]),
-            ("mlp_bias", &["false"]),
-        ],
-        ignored: &[],
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#]), ("mlp_bias", &["false"])], ignored: &[] },
     read: llama,
 };
 

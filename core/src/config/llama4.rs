@@ -8,10 +8,10 @@ use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Switch};
 
 pub(super) const LLAMA4: ModelType = ModelType {
     name: "llama4",
+    class: &[r#"["Llama4ForConditionalGeneration"]"#],
     naming: &Naming::LLAMA4,
     idle: Idle {
         only: &[
-            ("architectures", &[r#"["Llama4ForConditionalGeneration"]"#]),
             ("tie_word_embeddings", &["false"]),
             // A vision tower is no decoder.
             ("vision_config", &[]),

@@ -8,10 +8,10 @@ use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Gqa, QkNorm}
 
 pub(super) const MINIMAX_M2: ModelType = ModelType {
     name: "minimax_m2",
+    class: &[r#"["MiniMaxM2ForCausalLM"]"#],
     naming: &Naming::MIXTRAL,
     idle: Idle {
         only: &[
-            ("architectures", &[r#"["MiniMaxM2ForCausalLM"]"#]),
             ("hidden_act", &[r#""silu""#]),
             ("qk_norm_type", &[r#""per_layer""#]),
             ("shared_intermediate_size", &["0"]),

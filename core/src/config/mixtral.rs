@@ -8,9 +8,10 @@ use crate::spec::{Architecture, Attention};
 
 pub(super) const MIXTRAL: ModelType = ModelType {
     name: "mixtral",
+    class: &[r#"["MixtralForCausalLM"]"#],
     naming: &Naming::MIXTRAL,
     idle: Idle {
-        only: &[("architectures", &[r#"["MixtralForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
+        only: &[("hidden_act", &[r#""silu""#])],
         // A window masks scores, and changes no tensor.
         ignored: &["router_jitter_noise", "sliding_window"],
     },

@@ -35,6 +35,8 @@ use serde_json::Value;
 /// How the configs of one `model_type` are read.
 struct ModelType {
     name: &'static str,
+    /// The value of `architectures`, as JSON: the class that reads its checkpoints, of which each has one.
+    class: &'static [&'static str],
     /// How its checkpoints name and pack their tensors.
     naming: &'static Naming,
     idle: Idle,
@@ -116,6 +118,7 @@ impl Config {
         let mut fields = Fields::new(&object, model_type.name);
         fields.pass("model_type");
         let architecture = (model_type.read)(&mut fields);
+        fields.word("architectures", model_type.class);
         fields.idle(&model_type.idle);
         let faults: Vec<Fault> = fields.into_faults();
         if !faults.is_empty() {

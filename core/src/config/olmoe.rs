@@ -8,11 +8,9 @@ use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, QkNorm, Switch};
 
 pub(super) const OLMOE: ModelType = ModelType {
     name: "olmoe",
+    class: &[r#"["OlmoeForCausalLM"]"#],
     naming: &Naming::LLAMA,
-    idle: Idle {
-        only: &[("architectures", &[r#"["OlmoeForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
-        ignored: &["clip_qkv", "norm_topk_prob"],
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#])], ignored: &["clip_qkv", "norm_topk_prob"] },
     read: olmoe,
 };
 

@@ -8,9 +8,10 @@ use crate::spec::{Architecture, Attention, Bias, Gqa, Norm, Switch};
 
 pub(super) const PHIMOE: ModelType = ModelType {
     name: "phimoe",
+    class: &[r#"["PhimoeForCausalLM"]"#],
     naming: &Naming::MIXTRAL,
     idle: Idle {
-        only: &[("architectures", &[r#"["PhimoeForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
+        only: &[("hidden_act", &[r#""silu""#])],
         // A window masks scores, and changes no tensor.
         ignored: &["input_jitter_noise", "original_max_position_embeddings", "router_jitter_noise", "sliding_window"],
     },

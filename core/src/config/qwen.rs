@@ -9,41 +9,27 @@ use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, QkNorm, S
 /// Experts in every layer beside a gated shared one, and biases that no published config mentions.
 pub(super) const QWEN2_MOE: ModelType = ModelType {
     name: "qwen2_moe",
+    class: &[r#"["Qwen2MoeForCausalLM"]"#],
     naming: &Naming::QWEN2_MOE,
-    idle: Idle {
-        only: &[
-            ("architectures", &[r#"["Qwen2MoeForCausalLM"]"#]),
-            ("hidden_act", &[r#""silu""#]),
-            ("mlp_only_layers", &["[]"]),
-        ],
-        ignored: IGNORED_MOE,
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#]), ("mlp_only_layers", &["[]"])], ignored: IGNORED_MOE },
     read: qwen2_moe,
 };
 
 /// Dense layers, each head's queries and keys normalised.
 pub(super) const QWEN3: ModelType = ModelType {
     name: "qwen3",
+    class: &[r#"["Qwen3ForCausalLM"]"#],
     naming: &Naming::LLAMA,
-    idle: Idle {
-        only: &[("architectures", &[r#"["Qwen3ForCausalLM"]"#]), ("hidden_act", &[r#""silu""#])],
-        ignored: IGNORED,
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#])], ignored: IGNORED },
     read: qwen3,
 };
 
 /// The same with experts in every layer.
 pub(super) const QWEN3_MOE: ModelType = ModelType {
     name: "qwen3_moe",
+    class: &[r#"["Qwen3MoeForCausalLM"]"#],
     naming: &Naming::LLAMA,
-    idle: Idle {
-        only: &[
-            ("architectures", &[r#"["Qwen3MoeForCausalLM"]"#]),
-            ("hidden_act", &[r#""silu""#]),
-            ("mlp_only_layers", &["[]"]),
-        ],
-        ignored: IGNORED_MOE,
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#]), ("mlp_only_layers", &["[]"])], ignored: IGNORED_MOE },
     read: qwen3_moe,
 };
 
