@@ -11,8 +11,8 @@ const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: 
     Law { id, at, rule, when, why }
 }
 
-const STAGE_RANKS: Quantity = Product(super::STAGE_RANKS);
-const EXPERT_RANKS: Quantity = Product(super::EXPERT_RANKS);
+const STAGE_RANKS: Quantity = Product(super::quantity::STAGE_RANKS);
+const EXPERT_RANKS: Quantity = Product(super::quantity::EXPERT_RANKS);
 const WORLD: Quantity = Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp, Key::MeshDp]);
 const LAYERS: Quantity = Sum(&[Key::LayersDense, Key::LayersMoe]);
 const GLOBAL_BATCH: Quantity = Product(&[Key::BatchMicro, Key::MeshDp, Key::BatchCount]);

@@ -1,0 +1,281 @@
+//! Where a law applies, and the keys that decide it.
+
+use super::quantity::{SHAPE, shape};
+use crate::key::{Key, KeySet, Numbers};
+use crate::spec::{Context, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
+
+/// Where a law applies.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    /// Everywhere.
+    Always,
+    /// Under grouped-query attention.
+    Gqa,
+    /// Where some layers are dense.
+    Dense,
+    /// Where some layers are dense and their network is split over `mesh.tp`.
+    DenseSplit,
+    /// Where layers with experts stand apart from one another.
+    Spaced,
+    /// Where there are layers, and no list of stages.
+    Layers,
+    /// Where stages are listed.
+    Listed,
+    /// Where a rank of the pipeline holds several chunks.
+    Chunked,
+    /// Where chunks are interleaved.
+    Interleaved,
+    /// Where they are not.
+    NotInterleaved,
+    /// Under DualPipe, where every stage is there twice.
+    DualPipe,
+    /// Under DualPipe and its folded kin.
+    DualPipes,
+    /// Where weights are quantised in blocks, those of attention among them.
+    HeadBlocks,
+    /// The same under grouped-query attention.
+    KvHeadBlocks,
+    /// Where dense networks are quantised in blocks and split.
+    DenseBlocks,
+    /// Where experts are quantised in blocks.
+    ExpertBlocks,
+    /// Where shared experts are quantised in blocks and split.
+    SharedBlocks,
+    /// Under grouped-query attention, where the width of a head follows from others.
+    HeadDimFollows,
+    /// Where experts shard more than their optimizer state and dense parameters no more than that, with more than one stage.
+    ExpertZeroInPipeline,
+    /// Under grouped-query attention and context parallelism by all-to-all, where each tensor-parallel rank has a head.
+    KvTraded,
+    /// For one framework, where there is more than one stage.
+    PipelinedFor(Target),
+    /// For one framework, where some layers have experts.
+    MoeFor(Target),
+    /// For one framework, under grouped-query attention.
+    GqaFor(Target),
+    /// Where the embedding or the loss counts as a layer.
+    Weighed,
+    /// Where some layers have experts.
+    Moe,
+    /// Where no layer has experts.
+    NoMoe,
+    /// Where some layers have experts, and those are described.
+    Experts,
+    /// Where experts are described and fall to groups evenly, and a token visits no more of them than there are.
+    Reachable,
+    /// Where some layers have shared experts, split over `mesh.tp`.
+    SharedSplit,
+    /// Where there are no shared experts.
+    NoShared,
+    /// Where some layers have experts, dealt over ranks that also split tensors.
+    MoeOverTp,
+    /// Under sequence parallelism.
+    SequenceParallel,
+    /// Under sequence parallelism, where no ring cuts finer.
+    WholeSequence,
+    /// Without sequence parallelism, where no ring cuts finer.
+    NoSequenceParallel,
+    /// Under context parallelism by a load-balanced ring.
+    Ring,
+    /// Under context parallelism by all-to-all.
+    AllToAll,
+    /// Under hierarchical context parallelism.
+    Hierarchical,
+    /// The same with its inner degree given.
+    Inner,
+    /// The same under grouped-query attention.
+    GqaInner,
+    /// Without hierarchical context parallelism.
+    NotHierarchical,
+    /// Under grouped-query attention and context parallelism by all-to-all.
+    GqaAllToAll,
+    /// Where an optional number is given.
+    Given(Key),
+    /// Where both the ranks of the job and the data-parallel degree are given.
+    WorldAndDp,
+    /// Where only the ranks of the job are given.
+    WorldAlone,
+    /// Where ZeRO shards every parameter over `zero.ways` ranks.
+    Uniform,
+    /// As [`When::Uniform`], with `zero.ways` given.
+    UniformWays,
+    /// The same, where some layers have experts.
+    UniformExperts,
+    /// Where ZeRO shards over groups of the mesh.
+    ByGroup,
+    /// Where some layers have experts whose state ZeRO shards over their replicas.
+    ExpertZero,
+    /// Where there is more than one stage.
+    Pipelined,
+    /// Where some layers have experts and no token is dropped.
+    Dropless,
+    /// Where some layers have experts of bounded capacity.
+    Capacity,
+}
+
+/// The keys that say whether experts are described.
+pub(super) const EXPERTS: KeySet =
+    KeySet::of(&[Key::LayersMoe, Key::ExpertsRouted, Key::ExpertsActive, Key::ExpertsFfn]);
+
+/// The keys that say whether weights are quantised in blocks.
+const BLOCKS: KeySet = KeySet::of(&[Key::PrecisionBlock, Key::PrecisionBlockAttention]);
+
+pub(super) const fn is_all_to_all(n: &Numbers) -> bool {
+    n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
+}
+
+pub(super) const fn is_ring(n: &Numbers) -> bool {
+    let context = n.of(Key::MeshContext);
+    n.of(Key::MeshCp) > 1 && (context == Context::Ring as u64 || context == Context::Hierarchical as u64)
+}
+
+pub(super) const fn has_experts(n: &Numbers) -> bool {
+    n.of(Key::ExpertsRouted) > 0 && n.of(Key::ExpertsActive) > 0 && n.of(Key::ExpertsFfn) > 0
+}
+
+impl When {
+    /// Whether the law applies to a Spec of these numbers.
+    #[must_use]
+    pub const fn applies(self, n: &Numbers) -> bool {
+        const SPLIT: u64 = Split::Split as u64;
+        let of = &n.values;
+        let moe = of[Key::LayersMoe as usize] > 0;
+        match self {
+            Self::Always => true,
+            Self::Gqa => n.get(Key::AttentionKvHeads).is_some(),
+            Self::Dense => of[Key::LayersDense as usize] > 0,
+            Self::DenseSplit => of[Key::LayersDense as usize] > 0 && of[Key::PlacementDenseFfn as usize] == SPLIT,
+            Self::Weighed => of[Key::StagesEmbedding as usize] + of[Key::StagesLoss as usize] > 0,
+            Self::Layers => (moe || of[Key::LayersDense as usize] > 0) && of[Key::StagesList as usize] == 0,
+            Self::Moe => moe,
+            Self::Experts => moe && has_experts(n),
+            Self::Reachable => {
+                let rest = of[Key::ExpertsRouted as usize].checked_rem(of[Key::ExpertsGroups as usize]);
+                moe && has_experts(n)
+                    && of[Key::ExpertsActive as usize] <= of[Key::ExpertsRouted as usize]
+                    && matches!(rest, Some(0))
+            }
+            Self::SharedSplit => {
+                moe && has_experts(n)
+                    && of[Key::ExpertsShared as usize] > 0
+                    && of[Key::PlacementSharedExperts as usize] == SPLIT
+            }
+            Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
+            Self::NoMoe => !moe,
+            Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
+            // A ring cuts finer, and its own law says so.
+            Self::WholeSequence => of[Key::MeshSequenceParallel as usize] == Switch::On as u64 && !is_ring(n),
+            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64 && !is_ring(n),
+            _ => self.applies_rarely(n),
+        }
+    }
+
+    /// The same of what few layouts have. Apart, since const evaluation sets up all of a function that it calls.
+    const fn applies_rarely(self, n: &Numbers) -> bool {
+        const UNIFORM: u64 = ZeroGroups::Uniform as u64;
+        let of = &n.values;
+        let moe = of[Key::LayersMoe as usize] > 0;
+        match self {
+            Self::Ring => is_ring(n),
+            Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
+            Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
+            Self::Inner => Self::Hierarchical.applies(n) && of[Key::MeshCpInner as usize] > 0,
+            Self::GqaInner => Self::Inner.applies(n) && n.get(Key::AttentionKvHeads).is_some(),
+            Self::AllToAll => is_all_to_all(n),
+            Self::GqaAllToAll => is_all_to_all(n) && n.get(Key::AttentionKvHeads).is_some(),
+            Self::Given(key) => of[key as usize] > 0,
+            Self::WorldAndDp => of[Key::MeshWorld as usize] > 0 && !n.dp_follows,
+            Self::WorldAlone => of[Key::MeshWorld as usize] > 0 && n.dp_follows,
+            Self::Uniform => of[Key::ZeroGroups as usize] == UNIFORM,
+            Self::UniformWays => of[Key::ZeroGroups as usize] == UNIFORM && of[Key::ZeroWays as usize] > 0,
+            Self::UniformExperts => Self::UniformWays.applies(n) && moe && has_experts(n),
+            Self::ExpertZero => {
+                moe && has_experts(n) && of[Key::ZeroExpert as usize] > 0 && of[Key::ZeroGroups as usize] != UNIFORM
+            }
+            Self::Pipelined => of[Key::MeshPp as usize] > 1,
+            Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
+            Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
+            Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
+            Self::Spaced => moe && of[Key::LayersMoeEvery as usize] > 1,
+            Self::NoShared => of[Key::ExpertsShared as usize] == 0,
+            Self::Listed => of[Key::StagesList as usize] > 0,
+            Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
+            Self::NotInterleaved => of[Key::Schedule as usize] != Schedule::Interleaved as u64,
+            Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64 && of[Key::MeshPp as usize] > 1,
+            Self::DualPipes => of[Key::Schedule as usize] >= Schedule::DualPipe as u64,
+            Self::HeadDimFollows => of[Key::AttentionHeadDim as usize] == 0 && n.get(Key::AttentionKvHeads).is_some(),
+            Self::ExpertZeroInPipeline => {
+                let is_more = of[Key::ZeroExpert as usize] > ZeroStage::Optimizer as u64;
+                moe && is_more
+                    && of[Key::ZeroDense as usize] <= ZeroStage::Optimizer as u64
+                    && of[Key::MeshPp as usize] > 1
+            }
+            Self::KvTraded => {
+                Self::GqaAllToAll.applies(n) && of[Key::MeshTp as usize] <= of[Key::AttentionKvHeads as usize]
+            }
+            Self::PipelinedFor(target) => of[Key::Target as usize] == target as u64 && of[Key::MeshPp as usize] > 1,
+            Self::MoeFor(target) => of[Key::Target as usize] == target as u64 && moe,
+            Self::GqaFor(target) => of[Key::Target as usize] == target as u64 && n.get(Key::AttentionKvHeads).is_some(),
+            Self::Chunked => shape(n).chunks > 1,
+            _ => of[Key::PrecisionBlock as usize] > 0 && self.applies_to_blocks(n),
+        }
+    }
+
+    /// Laws of weights that are quantised in blocks, apart from the others since few layouts have them.
+    const fn applies_to_blocks(self, n: &Numbers) -> bool {
+        let attention = n.of(Key::PrecisionBlockAttention) > 0;
+        match self {
+            Self::HeadBlocks => attention,
+            Self::KvHeadBlocks => attention && Self::Gqa.applies(n),
+            Self::DenseBlocks => Self::DenseSplit.applies(n),
+            Self::ExpertBlocks => Self::Experts.applies(n),
+            Self::SharedBlocks => Self::SharedSplit.applies(n),
+            _ => false,
+        }
+    }
+
+    /// The keys that decide whether the law applies.
+    pub(super) const fn keys(self) -> KeySet {
+        match self {
+            // A kind is known wherever it is written, so `attention`, `routing` and switches never wait.
+            Self::Always | Self::Gqa => KeySet::EMPTY,
+            Self::Dense => KeySet::of(&[Key::LayersDense]),
+            Self::DenseSplit => KeySet::of(&[Key::LayersDense, Key::PlacementDenseFfn]),
+            Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery]),
+            Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
+            Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::StagesList]),
+            Self::NoShared => KeySet::of(&[Key::ExpertsShared]),
+            Self::Listed => KeySet::of(&[Key::StagesList]),
+            Self::Chunked => KeySet::of(SHAPE),
+            Self::Interleaved | Self::NotInterleaved | Self::DualPipe | Self::DualPipes => KeySet::of(&[Key::Schedule]),
+            Self::HeadDimFollows => KeySet::of(&[Key::AttentionHeadDim]),
+            Self::ExpertZeroInPipeline => KeySet::of(&[Key::ZeroExpert, Key::ZeroDense, Key::MeshPp, Key::LayersMoe]),
+            Self::KvTraded => KeySet::of(&[Key::MeshCp, Key::MeshContext, Key::MeshTp, Key::AttentionKvHeads]),
+            Self::GqaFor(_) => KeySet::of(&[Key::Target]),
+            Self::PipelinedFor(_) => KeySet::of(&[Key::Target, Key::MeshPp]),
+            Self::MoeFor(_) => KeySet::of(&[Key::Target, Key::LayersMoe]),
+            Self::HeadBlocks | Self::KvHeadBlocks => BLOCKS,
+            Self::DenseBlocks => Self::DenseSplit.keys().union(BLOCKS),
+            Self::ExpertBlocks => Self::Experts.keys().union(BLOCKS),
+            Self::SharedBlocks => Self::SharedSplit.keys().union(BLOCKS),
+            Self::Moe | Self::NoMoe => KeySet::of(&[Key::LayersMoe]),
+            Self::Experts | Self::Dropless | Self::Capacity => EXPERTS,
+            Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
+            Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
+            Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
+            Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
+            Self::Hierarchical | Self::NotHierarchical => KeySet::of(&[Key::MeshContext]),
+            Self::Inner | Self::GqaInner => KeySet::of(&[Key::MeshContext, Key::MeshCpInner]),
+            Self::SequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
+            Self::WholeSequence | Self::NoSequenceParallel => {
+                KeySet::of(&[Key::MeshSequenceParallel, Key::MeshCp, Key::MeshContext])
+            }
+            Self::Given(key) => KeySet::EMPTY.with(key),
+            Self::WorldAndDp | Self::WorldAlone => KeySet::of(&[Key::MeshWorld]),
+            Self::Uniform | Self::UniformWays | Self::ByGroup => KeySet::of(&[Key::ZeroGroups]),
+            Self::UniformExperts => EXPERTS.with(Key::ZeroGroups),
+            Self::ExpertZero => EXPERTS.union(KeySet::of(&[Key::ZeroExpert, Key::ZeroGroups])),
+            Self::Pipelined => KeySet::of(&[Key::MeshPp]),
+        }
+    }
+}
