@@ -3,11 +3,12 @@
 
 use moe_model::inventory::{Block, Lifetime};
 use moe_model::spec::{
-    Accounting, Attention, Batch, Bias, Capacity, Checkpoint, Context, CorrectionBias, Dropless, Dtype, Experts,
-    Factor, Gqa, Kernel, Layers, Mesh, Mla, Norm, Paper, Placement, Pool, Precision, QkNorm, Recompute, Routing,
-    Schedule, Spec, Split, StageList, Stages, Switch, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
+    Accounting, Attention, Batch, Beside, Bias, Capacity, Checkpoint, Compressed, Context, CorrectionBias, Dropless,
+    Dtype, Experts, Factor, Gqa, Kernel, LayerKind, LayerList, Layers, Mesh, Mixer, Mla, Norm, Paper, Placement, Pool,
+    Precision, QkNorm, Recompute, Routing, Schedule, Spec, Split, StageList, Stages, Switch, Value, Weighed,
+    WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
-use moe_model::{Bytes, Phase, Plan, Role, judge, moe_model};
+use moe_model::{Bytes, Key, Phase, Plan, Role, judge, moe_model};
 use std::sync::LazyLock;
 
 /// Legal layouts that a run looks at.
@@ -24,9 +25,60 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
     spec.architecture.hidden = pick(random, &[8, 12, 30]);
     spec.architecture.vocab = random.u64(1..50);
     let (lead, moe, moe_every) = (random.u64(0..4), random.u64(0..8), pick(random, &[1, 1, 2, 3]));
-    spec.architecture.layers =
-        Layers { dense: lead + moe * (moe_every - 1), moe, ffn: pick(random, &[4, 8, 12]), moe_every };
-    spec.architecture.attention = if random.bool() {
+    spec.architecture.layers = Layers {
+        dense: lead + moe * (moe_every - 1),
+        moe,
+        ffn: pick(random, &[4, 8, 12]),
+        moe_every,
+        beside: pick(random, &[Beside::None, Beside::None, Beside::None, Beside::Dense, Beside::TwoBlocks]),
+        gated: pick(random, Switch::ALL),
+        list: LayerList::NONE,
+    };
+    spec.architecture.hyper_connections = pick(random, &[0, 0, 0, 2]);
+    spec.architecture.attention = attention(random, heads);
+    if random.u8(..4) == 0 {
+        mix(random, &mut spec);
+    }
+    spec.architecture.experts = Experts {
+        routed: pick(random, &[4, 6, 8]),
+        shared: random.u64(0..3),
+        active: random.u64(1..4),
+        ffn: pick(random, &[4, 6]),
+        bias: pick(random, Switch::ALL),
+        shared_gate: pick(random, Switch::ALL),
+        router_bias: pick(random, Switch::ALL),
+        correction_bias: pick(random, CorrectionBias::ALL),
+        latent: pick(random, &[0, 0, 3]),
+        identity: pick(random, &[0, 0, 2]),
+        router_scale: pick(random, Switch::ALL),
+        ..Experts::DEFAULT
+    };
+    if spec.architecture.experts.shared > 0 {
+        spec.architecture.experts.shared_ffn = pick(random, &[0, 0, 2, 10]);
+    }
+    spec.architecture.tied_embeddings = pick(random, Switch::ALL);
+    spec.architecture.head_bias = pick(random, Switch::ALL);
+    spec.architecture.norm = pick(random, Norm::ALL);
+    spec.architecture.norms_per_layer = random.u64(1..8);
+    layout(random, &mut spec);
+    spec
+}
+
+fn attention(random: &mut fastrand::Rng, heads: u64) -> Attention {
+    if random.u8(..6) == 0 {
+        return Attention::Compressed(Compressed {
+            heads,
+            q_rank: random.u64(1..5),
+            head_dim: random.u64(1..5),
+            output_groups: pick(random, &[1, 2]),
+            output_rank: random.u64(1..5),
+            compress: random.u64(1..5),
+            compress_heavy: random.u64(1..9),
+            indexer_heads: random.u64(1..3),
+            indexer_dim: random.u64(1..6),
+        });
+    }
+    if random.bool() {
         Attention::Mla(Mla {
             heads,
             q_rank: random.u64(0..5),
@@ -46,28 +98,38 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
             qk_norm: pick(random, QkNorm::ALL),
             sinks: pick(random, Switch::ALL),
             output_gate: pick(random, Switch::ALL),
+            value_dim: random.u64(0..4),
+            key_as_value: pick(random, Switch::ALL),
         })
-    };
-    spec.architecture.experts = Experts {
-        routed: pick(random, &[4, 6, 8]),
-        shared: random.u64(0..3),
-        active: random.u64(1..4),
-        ffn: pick(random, &[4, 6]),
-        bias: pick(random, Switch::ALL),
-        shared_gate: pick(random, Switch::ALL),
-        router_bias: pick(random, Switch::ALL),
-        correction_bias: pick(random, CorrectionBias::ALL),
-        ..Experts::DEFAULT
-    };
-    if spec.architecture.experts.shared > 0 {
-        spec.architecture.experts.shared_ffn = pick(random, &[0, 0, 2, 10]);
     }
-    spec.architecture.tied_embeddings = pick(random, Switch::ALL);
-    spec.architecture.head_bias = pick(random, Switch::ALL);
-    spec.architecture.norm = pick(random, Norm::ALL);
-    spec.architecture.norms_per_layer = random.u64(1..5);
-    layout(random, &mut spec);
-    spec
+}
+
+/// A mixer beside attention, or several kinds of compressed one, in layers that a list says.
+fn mix(random: &mut fastrand::Rng, spec: &mut Spec) {
+    let is_compressed = matches!(spec.architecture.attention, Attention::Compressed(_));
+    let letters = match (is_compressed, random.u8(..3)) {
+        (true, _) => "aAcChH",
+        (false, 0) => "amed",
+        (false, _) => "aAmM",
+    };
+    let letters: Vec<char> = letters.chars().collect();
+    let text: String = (0..random.u8(1..12)).map(|_| pick(random, &letters)).collect();
+    let list = LayerList::parse(&text);
+    let layers = &mut spec.architecture.layers;
+    (layers.list, layers.moe_every, layers.beside) = (list, 1, pick(random, &[Beside::None, Beside::Dense]));
+    (layers.dense, layers.moe) = (list.count(LayerKind::Dense), list.count(LayerKind::Moe));
+    if list.count(LayerKind::Mixer) > 0 {
+        spec.choose(Key::Mixer, random.u64(..Mixer::KINDS.len() as u64));
+        for key in Key::ALL.iter().filter(|key| key.path().starts_with("mixer.")) {
+            match Spec::field(*key).map(|field| &field.value) {
+                Some(Value::Number { .. }) => spec.set(*key, pick(random, &[2, 4])),
+                Some(Value::Choice { words, .. }) if !words.is_empty() => {
+                    spec.set(*key, random.u64(..words.len() as u64))
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
@@ -144,6 +206,7 @@ fn listed(random: &mut fastrand::Rng, schedule: Schedule, mesh: Mesh, layers: &m
     };
     let stages: Vec<String> = (0..mesh.pp * chunks).map(|_| "t".repeat(random.usize(0..4))).collect();
     let list = StageList::parse(&format!("E{}L", stages.join("|")));
+    layers.list = LayerList::NONE;
     layers.dense = layers.dense.min(list.layers());
     layers.moe = list.layers() - layers.dense;
     Stages { list, ..Stages::EVEN }
@@ -166,6 +229,14 @@ fn random_plans_are_of_every_kind() {
         assert!(of_schedule().count() > 20, "{schedule:?}: {}", of_schedule().count());
     }
     assert!(plans().filter(|plan| !plan.spec().layout.stages.list.is_none()).count() > 100);
+    for kind in Mixer::KINDS {
+        let of_kind = |plan: &Plan| format!("{:?}", plan.spec().architecture.mixer).starts_with(kind.ty);
+        assert!(plans().filter(of_kind).count() > 3, "{}", kind.word);
+    }
+    for letter in ["a", "A", "m", "M", "c", "C", "h", "H", "e", "d"] {
+        let has_letter = |plan: &Plan| plan.spec().architecture.layers.list.to_string().contains(letter);
+        assert!(plans().filter(has_letter).count() > 10, "{letter}");
+    }
 }
 
 /// One rank's bytes of a role in a phase, added up from its list alone.
@@ -239,9 +310,11 @@ fn parts_make_the_whole() {
         let padding = unpadded * (plan.padded_vocab() - architecture.vocab) * architecture.hidden + bias + copies;
         // So are copies of experts.
         let copies_of_experts = plan.spec().layout.placement.redundant_experts * architecture.layers.moe;
-        let (hidden, ffn) = (architecture.hidden, architecture.experts.ffn);
-        let bias_of_one = if architecture.experts.bias.is_on() { 2 * ffn + hidden } else { 0 };
-        let experts = copies_of_experts * (3 * hidden * ffn + bias_of_one);
+        let (hidden, ffn, latent) = (architecture.hidden, architecture.experts.ffn, architecture.experts.latent);
+        let (width, inputs) =
+            (if latent > 0 { latent } else { hidden }, if architecture.layers.gated.is_on() { 2 } else { 1 });
+        let bias_of_one = if architecture.experts.bias.is_on() { inputs * ffn + width } else { 0 };
+        let experts = copies_of_experts * ((inputs + 1) * width * ffn + bias_of_one);
         let whole = architecture.parameters().total() + padding + experts;
         // DualPipe holds every stage twice, once for each direction.
         let copies = if plan.spec().layout.schedule == Schedule::DualPipe { 2 } else { 1 };
@@ -291,12 +364,14 @@ fn expert_parallelism_trades_tokens_and_saves_none() {
 #[test]
 fn shared_experts_are_the_same_at_either_checkpoint() {
     let shared = |plan: &Plan| -> Bytes {
-        let of = |entry: &&moe_model::Entry| entry.name == "shared gate, up, activation, product";
+        let names = ["shared gate, up, activation, product", "shared up, activation"];
+        let of = |entry: &&moe_model::Entry| names.contains(&entry.name);
         (0..plan.stages())
             .map(|stage| -> Bytes { plan.inventory(stage).iter().filter(of).map(moe_model::Entry::bytes).sum() })
             .sum()
     };
-    for plan in plans() {
+    let is_simple = |layers: &Layers| layers.list.is_none() && layers.beside == Beside::None;
+    for plan in plans().filter(|plan| is_simple(&plan.spec().architecture.layers)) {
         let [layer, sub_block] = [Checkpoint::Layer, Checkpoint::SubBlock].map(|checkpoint| {
             let example = Accounting::WorkedExample(WorkedExample { checkpoint });
             plan.changed(|spec| spec.layout.accounting = example).expect("the accounting breaks no law")

@@ -4,7 +4,10 @@
 use moe_model::checkpoint::{Kind, Naming, Pattern, Tensor};
 use moe_model::inventory::Module;
 use moe_model::preset::{PRESETS, Preset};
-use moe_model::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm, Switch};
+use moe_model::spec::{
+    Architecture, Attention, Beside, Bias, CorrectionBias, Experts, Gqa, Kda, LayerList, Layers, LocalGqa, Mixer, Mla,
+    Norm, QkNorm, Switch,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,6 +59,84 @@ const MODELS: &[(&str, Model)] = &[
     ("llama-3.1-70b", Named("llama_3_1_70b")),
     ("llama-3.1-8b", Named("llama_3_1_8b")),
     ("mixtral-8x7b", Named("mixtral_8x7b")),
+    ("deepseek-v4-flash", Named("deepseek_v4_flash")),
+    ("gemma-4-26b-a4b", Named("gemma_4_26b_a4b")),
+    ("jamba-v0.1", Named("jamba_v0_1")),
+    ("longcat-flash", Named("longcat_flash")),
+    ("mimo-v2-flash", Named("mimo_v2_flash")),
+    ("minimax-text-01", Named("minimax_text_01")),
+    ("nemotron-3-nano-30b-a3b", Named("nemotron_3_nano_30b_a3b")),
+    ("qwen3-next-80b-a3b", Named("qwen3_next_80b_a3b")),
+    ("qwen3.5-35b-a3b", Named("qwen3_5_35b_a3b")),
+    (
+        // Its config was put together from what others cite: see `tests/data/totals.json`.
+        "arctic",
+        Written(
+            &Naming::ARCTIC,
+            Architecture {
+                hidden: 7168,
+                vocab: 32_000,
+                norms_per_layer: 3,
+                layers: Layers { ffn: 7168, beside: Beside::Dense, ..moe(35) },
+                attention: Attention::Gqa(gqa(56, 8, 128)),
+                experts: experts(128, 2, 4864),
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        // The same: layers of odd numbers read the keys and values of those in front.
+        "hunyuan-large",
+        Written(
+            &Naming::HUNYUAN_V1_MOE,
+            Architecture {
+                hidden: 6400,
+                vocab: 129_024,
+                tied_embeddings: Switch::On,
+                layers: Layers { list: LayerList::parse("(AM)*32"), ..moe(64) },
+                attention: per_head(gqa(80, 8, 80)),
+                mixer: Mixer::LocalGqa(LocalGqa {
+                    heads: 80,
+                    kv_heads: 8,
+                    head_dim: 80,
+                    qk_norm: QkNorm::Head,
+                    shared_kv: Switch::On,
+                    ..LocalGqa::DEFAULT
+                }),
+                experts: Experts { shared: 1, ..experts(16, 1, 18_304) },
+                ..PLAIN
+            },
+        ),
+    ),
+    (
+        // By the defaults of transformers, whose layers are not those that were published.
+        "kimi-linear-48b-a3b",
+        Written(
+            &Naming::KIMI_LINEAR,
+            Architecture {
+                hidden: 2304,
+                vocab: 163_840,
+                layers: Layers {
+                    dense: 1,
+                    moe: 26,
+                    ffn: 9216,
+                    list: LayerList::parse("mMMM(AMMM)*5AMM"),
+                    ..Layers::DEFAULT
+                },
+                attention: Attention::Mla(Mla {
+                    heads: 32,
+                    kv_rank: 512,
+                    nope: 128,
+                    rope: 64,
+                    value: 128,
+                    ..Mla::DEFAULT
+                }),
+                mixer: Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }),
+                experts: Experts { shared: 1, correction_bias: CorrectionBias::On, ..experts(256, 8, 1024) },
+                ..PLAIN
+            },
+        ),
+    ),
     (
         "dbrx",
         Written(
@@ -469,7 +550,7 @@ fn mtp_modules_are_further_layers() {
 #[test]
 fn layers_with_experts_stand_apart() {
     for (lead, moe, moe_every) in [(0, 24, 2), (2, 3, 2), (1, 2, 4), (0, 1, 3), (3, 1, 2), (2, 5, 1)] {
-        let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 4, moe_every };
+        let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 4, moe_every, ..Layers::DEFAULT };
         let model = Architecture {
             layers,
             attention: Attention::Gqa(gqa(1, 1, 4)),

@@ -1,7 +1,7 @@
 //! A declaration out of an architecture: `moe_model!` as its user would have written it, by the table of keys.
 
-use crate::key::Numbers;
-use crate::spec::{Architecture, Attention, Field, Gqa, Kind, Layout, Mla, Spec, Value, Word};
+use crate::key::{Key, Numbers};
+use crate::spec::{Architecture, Attention, Field, Kind, Layout, Mixer, Spec, Value, Word};
 use crate::text::Text;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -35,30 +35,35 @@ impl Architecture {
         let numbers = Spec { architecture: *self, layout: Layout::DEFAULT }.numbers();
         let defaults = self.defaults();
         let about = about.lines().map(|line| format!("    /// {line}").trim_end().to_string());
-        let keys = Self::FIELDS.iter().flat_map(|field| said(field, &numbers, &defaults));
+        let keys = Self::FIELDS.iter().flat_map(|field| said(field, self, &numbers, &defaults));
         let lines = ["moe_model::moe_model! {".to_string()].into_iter().chain(about);
         let lines = lines.chain([format!("    pub struct {name};"), String::new()]);
         lines.chain(keys).chain(["}".to_string()]).fold(String::new(), |text, line| text + &line + "\n")
     }
 
-    /// What absent keys mean under the same kind of attention.
+    /// What absent keys mean under the same kinds of attention and mixer.
     fn defaults(&self) -> Numbers {
-        let attention = match self.attention {
-            Attention::Mla(_) => Attention::Mla(Mla::DEFAULT),
-            Attention::Gqa(_) => Attention::Gqa(Gqa::DEFAULT),
-        };
-        Spec { architecture: Self { attention, ..Self::DEFAULT }, layout: Layout::DEFAULT }.numbers()
+        let numbers = Spec { architecture: *self, layout: Layout::DEFAULT }.numbers();
+        let mut defaults = Spec::DEFAULT;
+        for (key, kinds) in [(Key::Attention, Attention::KINDS), (Key::Mixer, Mixer::KINDS)] {
+            if let Some(chosen) = Kind::chosen(kinds, &numbers)
+                && let Some(place) = kinds.iter().position(|kind| kind.word == chosen.word)
+            {
+                defaults.choose(key, place as u64);
+            }
+        }
+        defaults.numbers()
     }
 }
 
 /// The lines of a key; none if it is not to be said.
-fn said(field: &Field, numbers: &Numbers, defaults: &Numbers) -> Vec<String> {
+fn said(field: &Field, of: &Architecture, numbers: &Numbers, defaults: &Numbers) -> Vec<String> {
     let name = field.key.name();
     let Value::Choice { kinds: kinds @ [_, ..], .. } = &field.value else {
-        return leaf(field, numbers, defaults).map(|value| format!("    {name}: {value},")).into_iter().collect();
+        return leaf(field, of, numbers, defaults).map(|value| format!("    {name}: {value},")).into_iter().collect();
     };
     let Some(kind) = Kind::chosen(kinds, numbers) else { return Vec::new() };
-    let value = |field: &Field| Some(format!("{}: {}", field.key.name(), leaf(field, numbers, defaults)?));
+    let value = |field: &Field| Some(format!("{}: {}", field.key.name(), leaf(field, of, numbers, defaults)?));
     let inside: Vec<String> = kind.fields.iter().filter_map(value).collect();
     if inside.is_empty() && !field.required {
         return Vec::new();
@@ -84,7 +89,7 @@ fn filled(values: &[String]) -> Vec<String> {
 }
 
 /// The value of a key, if it is to be said.
-fn leaf(field: &Field, numbers: &Numbers, defaults: &Numbers) -> Option<String> {
+fn leaf(field: &Field, of: &Architecture, numbers: &Numbers, defaults: &Numbers) -> Option<String> {
     let code = numbers.get(field.key)?;
     if !field.required && code == defaults.of(field.key) {
         return None;
@@ -94,6 +99,7 @@ fn leaf(field: &Field, numbers: &Numbers, defaults: &Numbers) -> Option<String> 
         Value::Decimal => Some(Text::new().thousandths(code).as_str().to_string()),
         Value::Percent => Some(format!("percent({code})")),
         Value::Choice { words, .. } => word(words, code).map(ToString::to_string),
+        Value::LayerList => Some(format!("\"{}\"", of.layers.list)),
         // No key of an architecture holds one.
         Value::StageList => None,
     }

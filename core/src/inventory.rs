@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::Dim;
-use crate::spec::{Dtype, Switch, ZeroGroups};
+use crate::spec::{Beside, Dtype, Switch, ZeroGroups};
 use crate::stages::Chunk;
 use crate::tally::{Tally, Units};
 use crate::weights;
@@ -119,6 +119,8 @@ pub enum Module {
     Attention,
     /// Norms.
     Norm,
+    /// What mixes residual streams around blocks.
+    HyperConnections,
     /// Dense feed-forward network.
     DenseFfn,
     /// Router.
@@ -145,6 +147,7 @@ impl Module {
             Self::Embedding => "embedding",
             Self::Attention => "attention",
             Self::Norm => "norm",
+            Self::HyperConnections => "hyper_connections",
             Self::DenseFfn => "dense_ffn",
             Self::Router => "router",
             Self::RoutedExperts => "routed_experts",
@@ -178,6 +181,12 @@ impl Module {
 pub enum Block {
     /// Attention.
     Attention,
+    /// The mixer in its place.
+    Mixer,
+    /// Compressed attention.
+    Compressed,
+    /// Heavily compressed attention.
+    Heavy,
     /// Dense feed-forward network, or the whole dense layer.
     Dense,
     /// Router and experts, or the whole layer with experts.
@@ -186,7 +195,8 @@ pub enum Block {
 
 impl Block {
     /// Every block.
-    pub const ALL: &'static [Self] = &[Self::Attention, Self::Dense, Self::Moe];
+    pub const ALL: &'static [Self] =
+        &[Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy, Self::Dense, Self::Moe];
 }
 
 /// When a tensor lives.
@@ -346,8 +356,8 @@ impl fmt::Display for Entry {
 pub(crate) struct Counts {
     /// Embedding tables.
     pub(crate) first: Count,
-    /// Attention blocks, one a layer.
-    pub(crate) attention: Count,
+    /// Blocks of attention and of what takes its place, by their [`Slot`](crate::mixers::Slot).
+    pub(crate) mixers: [Count; 4],
     /// Dense feed-forward networks.
     pub(crate) dense: Count,
     /// Routers with experts.
@@ -370,6 +380,10 @@ impl Count {
     pub(crate) const NONE: Self = Self { there: 0, in_flight: 0 };
     pub(crate) const ONE: Self = Self { there: 1, in_flight: 1 };
 
+    const fn many(there: u64, micro_batches: u64) -> Self {
+        Self { there, in_flight: there * micro_batches }
+    }
+
     const fn plus(self, other: Self) -> Self {
         Self { there: self.there + other.there, in_flight: self.in_flight + other.in_flight }
     }
@@ -379,7 +393,7 @@ impl Counts {
     /// One of each.
     pub(crate) const ONE: Self = Self {
         first: Count::ONE,
-        attention: Count::ONE,
+        mixers: [Count::ONE; 4],
         dense: Count::ONE,
         moe: Count::ONE,
         last: Count::ONE,
@@ -388,7 +402,7 @@ impl Counts {
 
     pub(crate) const NONE: Self = Self {
         first: Count::NONE,
-        attention: Count::NONE,
+        mixers: [Count::NONE; 4],
         dense: Count::NONE,
         moe: Count::NONE,
         last: Count::NONE,
@@ -397,12 +411,29 @@ impl Counts {
 
     /// Those of a chunk, so many micro-batches of which are in flight. All layers and micro-batches of a model are fewer
     /// than 2^32 each, so that no product or sum outgrows 64 bits.
-    pub(crate) const fn of(chunk: &Chunk, micro_batches: u64) -> Self {
-        let (first, last, layers) = (chunk.embedding as u64, chunk.head as u64, chunk.dense + chunk.moe);
+    pub(crate) const fn of(chunk: &Chunk, micro_batches: u64, beside: Beside) -> Self {
+        let (first, last) = (chunk.embedding as u64, chunk.head as u64);
+        // Blocks that layers with experts have beside these.
+        let (attention, dense) = match beside {
+            Beside::None => (0, 0),
+            Beside::Dense => (0, chunk.moe),
+            Beside::TwoBlocks => (chunk.moe, 2 * chunk.moe),
+        };
+        let [all, mixer, light, heavy] = chunk.mixers;
+        let others = mixer + light + heavy;
         Self {
             first: Count { there: first, in_flight: first * micro_batches },
-            attention: Count { there: layers, in_flight: layers * micro_batches },
-            dense: Count { there: chunk.dense, in_flight: chunk.dense * micro_batches },
+            mixers: if others == 0 {
+                [Count::many(all + attention, micro_batches), Count::NONE, Count::NONE, Count::NONE]
+            } else {
+                [
+                    Count::many(all + attention, micro_batches),
+                    Count::many(mixer, micro_batches),
+                    Count::many(light, micro_batches),
+                    Count::many(heavy, micro_batches),
+                ]
+            },
+            dense: Count::many(chunk.dense + dense, micro_batches),
             moe: Count { there: chunk.moe, in_flight: chunk.moe * micro_batches },
             last: Count { there: last, in_flight: last * micro_batches },
             head: Count { there: last, in_flight: 0 },
@@ -418,7 +449,12 @@ impl Counts {
     pub(crate) const fn with(self, other: Self) -> Self {
         Self {
             first: self.first.plus(other.first),
-            attention: self.attention.plus(other.attention),
+            mixers: [
+                self.mixers[0].plus(other.mixers[0]),
+                self.mixers[1].plus(other.mixers[1]),
+                self.mixers[2].plus(other.mixers[2]),
+                self.mixers[3].plus(other.mixers[3]),
+            ],
             dense: self.dense.plus(other.dense),
             moe: self.moe.plus(other.moe),
             last: self.last.plus(other.last),
@@ -446,6 +482,9 @@ pub(crate) struct Sink<'l> {
 pub(crate) enum Part {
     First,
     Attention,
+    Mixer,
+    Compressed,
+    Heavy,
     Dense,
     Moe,
     Last,
@@ -514,7 +553,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    pub(crate) const CAPACITY: usize = 96;
+    pub(crate) const CAPACITY: usize = 160;
 
     /// The list of a rank of one stage of a plan.
     #[must_use]

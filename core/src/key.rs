@@ -1,6 +1,6 @@
 //! The keys of a declaration: one name per thing, in errors, documentation, code and files alike.
 
-use crate::spec::Mesh;
+use crate::spec::{LayerKind, Mesh};
 
 macro_rules! keys {
     ($($variant:ident = $path:literal,)*) => {
@@ -32,11 +32,16 @@ keys! {
     HeadBias = "head_bias",
     Norm = "norm",
     NormsPerLayer = "norms_per_layer",
+    LayerScalar = "layer_scalar",
+    HyperConnections = "hyper_connections",
     Layers = "layers",
     LayersDense = "layers.dense",
     LayersMoe = "layers.moe",
     LayersFfn = "layers.ffn",
     LayersMoeEvery = "layers.moe_every",
+    LayersList = "layers.list",
+    LayersBeside = "layers.beside",
+    LayersGated = "layers.gated",
     Attention = "attention",
     AttentionHeads = "attention.heads",
     AttentionKvHeads = "attention.kv_heads",
@@ -45,6 +50,8 @@ keys! {
     AttentionQkNorm = "attention.qk_norm",
     AttentionSinks = "attention.sinks",
     AttentionOutputGate = "attention.output_gate",
+    AttentionValueDim = "attention.value_dim",
+    AttentionKeyAsValue = "attention.key_as_value",
     AttentionQRank = "attention.q_rank",
     AttentionKvRank = "attention.kv_rank",
     AttentionNope = "attention.nope",
@@ -52,6 +59,28 @@ keys! {
     AttentionValue = "attention.value",
     AttentionIndexerHeads = "attention.indexer_heads",
     AttentionIndexerDim = "attention.indexer_dim",
+    AttentionOutputGroups = "attention.output_groups",
+    AttentionOutputRank = "attention.output_rank",
+    AttentionCompress = "attention.compress",
+    AttentionCompressHeavy = "attention.compress_heavy",
+    Mixer = "mixer",
+    MixerHeads = "mixer.heads",
+    MixerKvHeads = "mixer.kv_heads",
+    MixerHeadDim = "mixer.head_dim",
+    MixerValueDim = "mixer.value_dim",
+    MixerBias = "mixer.bias",
+    MixerQkNorm = "mixer.qk_norm",
+    MixerSinks = "mixer.sinks",
+    MixerSharedKv = "mixer.shared_kv",
+    MixerKeyHeads = "mixer.key_heads",
+    MixerValueHeads = "mixer.value_heads",
+    MixerKeyDim = "mixer.key_dim",
+    MixerConv = "mixer.conv",
+    MixerBlock = "mixer.block",
+    MixerInner = "mixer.inner",
+    MixerState = "mixer.state",
+    MixerTimeRank = "mixer.time_rank",
+    MixerGroups = "mixer.groups",
     Experts = "experts",
     ExpertsRouted = "experts.routed",
     ExpertsShared = "experts.shared",
@@ -64,6 +93,10 @@ keys! {
     ExpertsGroups = "experts.groups",
     ExpertsActiveGroups = "experts.active_groups",
     ExpertsCorrectionBias = "experts.correction_bias",
+    ExpertsLatent = "experts.latent",
+    ExpertsIdentity = "experts.identity",
+    ExpertsHashLayers = "experts.hash_layers",
+    ExpertsRouterScale = "experts.router_scale",
     Mtp = "mtp",
     // The layout's keys start here: see `Key::is_layout`.
     Mesh = "mesh",
@@ -144,15 +177,15 @@ impl Key {
     }
 }
 
-/// A set of keys.
+/// A set of keys: a bit for each, the first 128 of them first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KeySet(u128);
+pub struct KeySet([u128; 2]);
 
 impl KeySet {
     /// No keys.
-    pub const EMPTY: Self = Self(0);
+    pub const EMPTY: Self = Self([0; 2]);
     /// Every key.
-    pub const ALL: Self = Self(u128::MAX);
+    pub const ALL: Self = Self([u128::MAX; 2]);
 
     /// The set of these keys.
     #[must_use]
@@ -167,50 +200,66 @@ impl KeySet {
 
     /// The set with one more key.
     #[must_use]
-    pub const fn with(self, key: Key) -> Self {
-        Self(self.0 | 1 << key as u8)
+    pub const fn with(mut self, key: Key) -> Self {
+        self.0[key as usize / 128] |= 1 << (key as usize % 128);
+        self
     }
 
     /// The set of these bits, by the order of the keys.
     #[must_use]
-    pub const fn of_bits(bits: u128) -> Self {
+    pub const fn of_bits(bits: [u128; 2]) -> Self {
         Self(bits)
     }
 
     /// The bits of the set, by the order of the keys.
     #[must_use]
-    pub const fn bits(self) -> u128 {
+    pub const fn bits(self) -> [u128; 2] {
         self.0
     }
 
     /// The union of two sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
+    /// The keys that are in both sets.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        Self([self.0[0] & other.0[0], self.0[1] & other.0[1]])
     }
 
     /// Whether no key is in the set.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        self.0 == 0
+        self.0[0] | self.0[1] == 0
     }
 
     /// Whether the key is in the set.
     #[must_use]
     pub const fn has(self, key: Key) -> bool {
-        self.0 & (1 << key as u8) != 0
+        self.0[key as usize / 128] & (1 << (key as usize % 128)) != 0
     }
 
     /// Whether the two sets share a key.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
+        (self.0[0] & other.0[0]) | (self.0[1] & other.0[1]) != 0
     }
 
     /// Whether a key of a layout is in the set.
     #[must_use]
     pub const fn has_layout(self) -> bool {
-        self.0 >> Key::Mesh as u8 != 0
+        self.intersects(
+            const {
+                let (mut set, mut i) = (Self::EMPTY, Key::Mesh as usize);
+                while i < Key::ALL.len() {
+                    set = set.with(Key::ALL[i]);
+                    i += 1;
+                }
+                set
+            },
+        )
     }
 }
 
@@ -222,18 +271,25 @@ pub struct Numbers {
     pub(crate) present: KeySet,
     /// Whether `mesh.dp` follows from the others: see [`Mesh::settled`](crate::spec::Mesh::settled).
     pub(crate) dp_follows: bool,
-    /// Layers and MTP modules of the stage list, whose stages stand for it among the values.
+    /// Layers and MTP modules of the stage list, whose stages stand for it among the values, and the modules' stage.
     pub(crate) listed: [u64; 3],
+    /// Layers of each kind in the layer list, whose length stands for it among the values.
+    pub(crate) kinds: [u64; LayerKind::ALL.len()],
 }
 
 impl Numbers {
-    pub(crate) const NONE: Self =
-        Self { values: [0; Key::ALL.len()], present: KeySet::EMPTY, dp_follows: false, listed: [0; 3] };
+    pub(crate) const NONE: Self = Self {
+        values: [0; Key::ALL.len()],
+        present: KeySet::EMPTY,
+        dp_follows: false,
+        listed: [0; 3],
+        kinds: [0; LayerKind::ALL.len()],
+    };
 
     /// Writes the number of a key.
     pub(crate) const fn put(&mut self, key: Key, number: u64) {
         self.values[key as usize] = number;
-        self.present.0 |= 1 << key as u8;
+        self.present = self.present.with(key);
     }
 
     /// Changes a number, and what follows from it.
@@ -264,4 +320,4 @@ impl Numbers {
     }
 }
 
-const _: () = assert!(Key::ALL.len() <= 128, "a KeySet holds 128 keys");
+const _: () = assert!(Key::ALL.len() <= 256, "a KeySet holds 256 keys");

@@ -26,6 +26,7 @@ pub mod inventory;
 mod key;
 pub mod law;
 pub mod misread;
+mod mixers;
 mod nearest;
 pub mod parameters;
 mod plan;

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};
 use crate::spec::{Architecture, Layout, Spec};
 use crate::tally::Tally;
-use crate::weights;
+use crate::weights::{self, Buffers};
 
 /// Parameter counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,7 +56,8 @@ impl Architecture {
     /// Lists the weights of the whole model.
     const fn list(&self, list: &mut Sink<'_>) {
         let plan = self.alone();
-        weights::list(list, &plan, &plan.sizes(), Counts::of(&plan.chunk(0, 0), 1).tied(self.tied_embeddings));
+        let counts = Counts::of(&plan.chunk(0, 0), 1, self.layers.beside);
+        weights::list(list, &plan, &plan.sizes(), counts.tied(self.tied_embeddings));
     }
 
     /// Parameters of one module over all layers; of multi-token-prediction modules they are
@@ -131,14 +132,14 @@ impl Architecture {
         self.active_parameters() - ends
     }
 
-    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer; without those of
-    /// multi-token-prediction modules.
+    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer, and what some models have
+    /// beside it; without those of multi-token-prediction modules.
     ///
     /// # Panics
     /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn buffer_elements(&self) -> u64 {
-        self.buffers_of(self.layers.moe)
+        self.buffers_of(Module::Router, &Buffers::of(&self.layers, &self.experts))
     }
 
     /// Elements of persistent buffers in the multi-token-prediction modules.
@@ -147,14 +148,15 @@ impl Architecture {
     /// If a number lies outside what its key may hold.
     #[must_use]
     pub const fn mtp_buffer_elements(&self) -> u64 {
-        self.buffers_of(if self.layers.moe > 0 { self.mtp } else { 0 })
+        let moe = if self.layers.moe > 0 { self.mtp } else { 0 };
+        self.buffers_of(Module::Mtp, &Buffers { moe, ..Buffers::NONE })
     }
 
-    const fn buffers_of(&self, layers_with_experts: u64) -> u64 {
-        let plan = self.alone();
-        let mut list = Sink::new(&mut []);
-        weights::list_buffers(&mut list, &plan, Module::Router, layers_with_experts);
-        cut(list.tally().moe)
+    const fn buffers_of(&self, router: Module, buffers: &Buffers) -> u64 {
+        let (plan, mut list) = (self.alone(), Sink::new(&mut []));
+        weights::list_buffers(&mut list, &plan, &plan.sizes(), router, buffers);
+        let tally = list.tally();
+        cut(tally.moe + tally.non_moe)
     }
 
     /// Elements that a checkpoint holds of the model: its parameters and persistent buffers. What it holds of

@@ -245,7 +245,7 @@ impl Plan {
     /// Whether stages may differ from one another anywhere, not only at the ends and where experts begin.
     pub(crate) const fn is_uneven(&self) -> bool {
         let layers = &self.spec.architecture.layers;
-        self.is_listed() || layers.moe > 0 && layers.moe_every > 1
+        self.is_listed() || !layers.list.is_none() || layers.moe > 0 && layers.moe_every > 1
     }
 
     pub(crate) const fn shape(&self) -> Shape {

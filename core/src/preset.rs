@@ -5,7 +5,10 @@
 #![allow(clippy::needless_update)] // a key that is added later is at its default in what was published before
 
 use crate::checkpoint::Naming;
-use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm, Switch};
+use crate::spec::{
+    Architecture, Attention, Beside, Bias, Compressed, CorrectionBias, Experts, GatedDeltaNet, Gqa, LayerList, Layers,
+    Lightning, LocalGqa, Mamba1, Mamba2, Mixer, Mla, Norm, QkNorm, Switch,
+};
 
 /// A named architecture.
 #[derive(Debug)]
@@ -147,6 +150,37 @@ presets! {
                 indexer_dim: 128,
             }),
             ..DEEPSEEK_V3
+        };
+
+    DEEPSEEK_V4_FLASH = deepseek_v4_flash,
+        "DeepSeek-V4 Flash: 284.3B parameters, 13.8B active; attention over a window and compressed keys",
+        "deepseek-ai/DeepSeek-V4-Flash, 2026-04-24", DEEPSEEK_V4:
+        Architecture {
+            hidden: 4096,
+            vocab: 129_280,
+            hyper_connections: 4,
+            layers: Layers { moe: 43, list: LayerList::parse("AA(CH)*20C"), ..Layers::DEFAULT },
+            attention: Attention::Compressed(Compressed {
+                heads: 64,
+                q_rank: 1024,
+                head_dim: 512,
+                output_groups: 8,
+                output_rank: 1024,
+                compress: 4,
+                compress_heavy: 128,
+                indexer_heads: 64,
+                indexer_dim: 128,
+            }),
+            experts: Experts {
+                routed: 256,
+                shared: 1,
+                active: 6,
+                ffn: 2048,
+                correction_bias: CorrectionBias::On,
+                hash_layers: 3,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
         };
 
     KIMI_K2 = kimi_k2,
@@ -313,6 +347,64 @@ presets! {
             ..Architecture::DEFAULT
         };
 
+    MINIMAX_TEXT_01 = minimax_text_01,
+        "MiniMax-Text-01: 456.1B parameters, 48.4B active; seven of eight layers are lightning attention",
+        "MiniMaxAI/MiniMax-Text-01, arXiv:2501.08313, 2025-01-14", MIXTRAL:
+        Architecture {
+            hidden: 6144,
+            vocab: 200_064,
+            layers: Layers { moe: 80, list: LayerList::parse("(MMMMMMMA)*10"), ..Layers::DEFAULT },
+            attention: gqa(64, 8, 128),
+            mixer: Mixer::Lightning(Lightning { heads: 64, head_dim: 128, block: 256 }),
+            experts: Experts { routed: 32, active: 2, ffn: 9216, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    MIMO_V2_FLASH = mimo_v2_flash,
+        "MiMo-V2-Flash: 308.8B parameters, 15.4B active; layers with a window have key/value heads of their own",
+        "XiaomiMiMo/MiMo-V2-Flash, 2025-12-16", MIMO_V2_FLASH:
+        Architecture {
+            hidden: 4096,
+            vocab: 152_576,
+            layers: Layers { dense: 1, moe: 47, ffn: 16_384, list: LayerList::parse("aMMMMA(MMMMMA)*7"), ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { value_dim: 128, ..heads(64, 4, 192) }),
+            mixer: Mixer::LocalGqa(LocalGqa {
+                heads: 64,
+                kv_heads: 8,
+                head_dim: 192,
+                value_dim: 128,
+                sinks: Switch::On,
+                ..LocalGqa::DEFAULT
+            }),
+            experts: Experts {
+                routed: 256,
+                active: 8,
+                ffn: 2048,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    LONGCAT_FLASH = longcat_flash,
+        "LongCat-Flash: 560.7B parameters, 32.2B active at most; experts are a shortcut across two blocks",
+        "meituan-longcat/LongCat-Flash-Chat, arXiv:2509.01322, 2025-08-30", LONGCAT_FLASH:
+        Architecture {
+            hidden: 6144,
+            vocab: 131_072,
+            layers: Layers { moe: 28, ffn: 12_288, beside: Beside::TwoBlocks, ..Layers::DEFAULT },
+            attention: mla(64, 1536),
+            experts: Experts {
+                routed: 512,
+                active: 12,
+                ffn: 2048,
+                identity: 256,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
     QWEN1_5_MOE_A2_7B = qwen1_5_moe_a2_7b,
         "Qwen1.5-MoE-A2.7B: 14.3B parameters, 2.7B active",
         "Qwen/Qwen1.5-MoE-A2.7B, 2024-03-28", QWEN2_MOE:
@@ -378,6 +470,43 @@ presets! {
             attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..heads(64, 4, 128) }),
             experts: Experts { routed: 128, active: 8, ffn: 1536, ..Experts::DEFAULT },
             ..Architecture::DEFAULT
+        };
+
+    QWEN3_NEXT_80B_A3B = qwen3_next_80b_a3b,
+        "Qwen3-Next 80B-A3B: 79.7B parameters, 3.9B active; three of four layers are Gated DeltaNet",
+        "Qwen/Qwen3-Next-80B-A3B-Instruct, 2025-09-11", QWEN3_NEXT:
+        Architecture {
+            hidden: 2048,
+            vocab: 151_936,
+            layers: Layers { moe: 48, list: LayerList::parse("(MMMA)*12"), ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, output_gate: Switch::On, ..heads(16, 2, 256) }),
+            mixer: Mixer::GatedDeltaNet(GatedDeltaNet {
+                key_heads: 16,
+                value_heads: 32,
+                key_dim: 128,
+                value_dim: 128,
+                conv: 4,
+            }),
+            experts: Experts {
+                routed: 512,
+                shared: 1,
+                active: 10,
+                ffn: 512,
+                shared_ffn: 512,
+                shared_gate: Switch::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    QWEN3_5_35B_A3B = qwen3_5_35b_a3b,
+        "Qwen3.5 35B-A3B, the text decoder: 34.7B parameters, 3.5B active; three of four layers are Gated DeltaNet",
+        "Qwen/Qwen3.5-35B-A3B, 2026-02-24", QWEN2_MOE:
+        Architecture {
+            vocab: 248_320,
+            layers: Layers { moe: 40, list: LayerList::parse("(MMMA)*10"), ..Layers::DEFAULT },
+            experts: Experts { routed: 256, active: 8, ..QWEN3_NEXT_80B_A3B.experts },
+            ..QWEN3_NEXT_80B_A3B
         };
 
     MIXTRAL_8X7B = mixtral_8x7b,
@@ -490,6 +619,80 @@ presets! {
             ..Architecture::DEFAULT
         };
 
+    JAMBA_V0_1 = jamba_v0_1,
+        "Jamba v0.1: 51.6B parameters, 12.1B active; seven of eight layers are Mamba, every second one has experts",
+        "ai21labs/Jamba-v0.1, arXiv:2403.19887, 2024-03-28", JAMBA:
+        Architecture {
+            hidden: 4096,
+            vocab: 65_536,
+            layers: Layers {
+                dense: 16,
+                moe: 16,
+                ffn: 14_336,
+                list: LayerList::parse("(mMmMaMmM)*4"),
+                ..Layers::DEFAULT
+            },
+            attention: gqa(32, 8, 128),
+            mixer: Mixer::Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 }),
+            experts: Experts { routed: 16, active: 2, ffn: 14_336, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
+    NEMOTRON_3_NANO_30B_A3B = nemotron_3_nano_30b_a3b,
+        "Nemotron 3 Nano: 31.6B parameters, 3.6B active; each layer is Mamba-2, attention or experts alone",
+        "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16, 2025-12-15", NEMOTRON_H:
+        Architecture {
+            hidden: 2688,
+            vocab: 131_072,
+            norms_per_layer: 1,
+            layers: Layers {
+                moe: 23,
+                list: LayerList::parse("memema(ememema)*4(em)*4a(em)*4e"),
+                gated: Switch::Off,
+                ..Layers::DEFAULT
+            },
+            attention: gqa(32, 2, 128),
+            mixer: Mixer::Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 }),
+            experts: Experts {
+                routed: 128,
+                shared: 1,
+                active: 6,
+                ffn: 1856,
+                shared_ffn: 3712,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        };
+
+    GEMMA_4_26B_A4B = gemma_4_26b_a4b,
+        "Gemma 4 26B-A4B, the text decoder: 25.2B parameters, 3.8B active; a dense network beside the experts",
+        "google/gemma-4-26B-A4B, 2026-04-02", GEMMA4:
+        Architecture {
+            hidden: 2816,
+            vocab: 262_144,
+            tied_embeddings: Switch::On,
+            norms_per_layer: 7,
+            layer_scalar: Switch::On,
+            layers: Layers {
+                moe: 30,
+                ffn: 2112,
+                list: LayerList::parse("(MMMMMA)*5"),
+                beside: Beside::Dense,
+                ..Layers::DEFAULT
+            },
+            attention: Attention::Gqa(Gqa { qk_norm: QkNorm::Head, key_as_value: Switch::On, ..heads(16, 2, 512) }),
+            mixer: Mixer::LocalGqa(LocalGqa {
+                heads: 16,
+                kv_heads: 8,
+                head_dim: 256,
+                qk_norm: QkNorm::Head,
+                ..LocalGqa::DEFAULT
+            }),
+            experts: Experts { routed: 128, active: 8, ffn: 704, router_scale: Switch::On, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        };
+
     LLAMA_2_7B = llama_2_7b,
         "Llama 2 7B: 6.7B parameters, dense",
         "meta-llama/Llama-2-7b-hf, arXiv:2307.09288, 2023-07-18":
@@ -539,7 +742,7 @@ presets! {
         "Llama 4 Maverick, the text decoder: 400.7B parameters, 17.2B active; every second layer is dense",
         "meta-llama/Llama-4-Maverick-17B-128E-Instruct, 2025-04-05", LLAMA4:
         Architecture {
-            layers: Layers { dense: 24, moe: 24, ffn: 16_384, moe_every: 2 },
+            layers: Layers { dense: 24, moe: 24, ffn: 16_384, moe_every: 2, ..Layers::DEFAULT },
             experts: Experts { routed: 128, ..LLAMA_4_SCOUT.experts },
             ..LLAMA_4_SCOUT
         };

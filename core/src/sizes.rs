@@ -3,7 +3,7 @@
 
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
-use crate::spec::{Attention, Spec, Split};
+use crate::spec::{Spec, Split};
 
 /// The ranks that a dimension is split over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +48,8 @@ macro_rules! symbols {
 symbols! {
     /// Nothing: a dimension that is not there.
     None = "",
+    /// A dimension of one that files have.
+    Unit = "1",
     /// Width of the residual stream.
     Hidden = "h",
     /// Twice that.
@@ -76,6 +78,34 @@ symbols! {
     IndexerHeads = "n_I",
     /// Width of an indexer's head.
     IndexerDim = "d_I",
+    /// Outputs of the heads of a group.
+    GroupOutput = "n_h d_h/n_g",
+    /// Latents of all groups.
+    OutputRank = "n_g d_co",
+    /// Heads of a mixer.
+    MixerHeads = "n_m",
+    /// All of what a mixer's input projection makes.
+    Projected = "d_p",
+    /// What of it runs through its convolution.
+    Mixed = "d_x",
+    /// Inner width of a mixer.
+    Inner = "d_i",
+    /// Numbers of state of a channel.
+    State = "d_s",
+    /// Rank of the time step.
+    TimeRank = "d_dt",
+    /// Tokens of a convolution.
+    Kernel = "k",
+    /// Tokens of a block, or that become one.
+    Block = "B",
+    /// Residual streams.
+    Streams = "n_s",
+    /// All of them together.
+    StreamsWide = "n_s h",
+    /// Numbers that have no name.
+    Count = "n",
+    /// What mixes them around a block.
+    StreamsMixed = "n_s(n_s+2)",
     /// Width of a dense feed-forward network.
     DenseFfn = "h_F",
     /// Experts.
@@ -84,6 +114,8 @@ symbols! {
     Active = "N_r",
     /// Width of an expert.
     ExpertFfn = "h_E",
+    /// Width that experts read and write.
+    Latent = "h_L",
     /// Width of all shared experts.
     SharedFfn = "N_s h_E",
     /// Sequences of a micro-batch.
@@ -114,6 +146,8 @@ pub struct Dim {
 impl Dim {
     /// The dimension that is not there.
     pub const ONE: Self = Self::whole(Symbol::None, 1);
+    /// A last dimension of one that files have.
+    pub const UNIT: Self = Self::whole(Symbol::Unit, 1);
 
     /// A dimension that each rank holds whole.
     #[must_use]
@@ -161,6 +195,7 @@ pub struct Sizes {
     pub experts: Dim,
     pub local_experts: Dim,
     pub active: Dim,
+    pub expert_io: Dim,
     pub expert_ffn: Dim,
     pub shared_ffn: Dim,
     pub batch: Dim,
@@ -196,10 +231,11 @@ impl Sizes {
             indexer_heads: unused,
             indexer_dim: unused,
             dense_ffn: over_tp(Dim::whole(Symbol::DenseFfn, a.layers.ffn), l.placement.dense_ffn, tp),
-            experts: Dim::whole(Symbol::Experts, a.experts.routed),
+            experts: Dim::whole(Symbol::Experts, add(a.experts.routed, a.experts.identity)),
             local_experts: Dim::whole(Symbol::Experts, add(a.experts.routed, l.placement.redundant_experts))
                 .split(Over::Ep, ep),
             active: Dim::whole(Symbol::Active, a.experts.active),
+            expert_io: if a.experts.latent == 0 { hidden } else { Dim::whole(Symbol::Latent, a.experts.latent) },
             expert_ffn: Dim::whole(Symbol::ExpertFfn, a.experts.ffn).split(Over::Etp, etp),
             shared_ffn: over_tp(
                 Dim::whole(Symbol::SharedFfn, a.experts.shared_width()),
@@ -211,29 +247,7 @@ impl Sizes {
             context: sequence.split(Over::Cp, cp),
             own_tokens: sequence.split(Over::Sequence, plan.sequence_ranks()),
         };
-        match a.attention {
-            Attention::Mla(mla) => {
-                sizes.heads_whole = Dim::whole(Symbol::Heads, mla.heads);
-                sizes.q_rank = Dim::whole(Symbol::QRank, mla.q_rank);
-                sizes.kv_rank = Dim::whole(Symbol::KvRank, mla.kv_rank);
-                sizes.nope = Dim::whole(Symbol::HeadDim, mla.nope);
-                sizes.rope = Dim::whole(Symbol::Rope, mla.rope);
-                sizes.query_key = Dim::whole(Symbol::QueryKey, add(mla.nope, mla.rope));
-                sizes.value = Dim::whole(Symbol::Value, mla.value);
-                if mla.indexer_heads > 0 {
-                    sizes.indexer_heads = Dim::whole(Symbol::IndexerHeads, mla.indexer_heads);
-                    sizes.indexer_dim = Dim::whole(Symbol::IndexerDim, mla.indexer_dim);
-                }
-            }
-            Attention::Gqa(gqa) => {
-                sizes.heads_whole = Dim::whole(Symbol::Heads, gqa.heads);
-                sizes.head_dim = Dim::whole(Symbol::HeadDim, gqa.head_width(a.hidden));
-                sizes.head_dim_twice = Dim::whole(Symbol::HeadDimTwice, mul(gqa.head_width(a.hidden), 2));
-                // With fewer key/value heads than ranks each rank holds one, replicated over tp / n_kv ranks.
-                let ranks = if gqa.kv_heads < tp { gqa.kv_heads } else { tp };
-                sizes.kv_heads = Dim::whole(Symbol::KvHeads, gqa.kv_heads).split(Over::Tp, ranks);
-            }
-        }
+        a.attention.sizes(&mut sizes, plan);
         sizes.heads = sizes.heads_whole.split(Over::Tp, tp);
         sizes
     }

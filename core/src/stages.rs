@@ -2,7 +2,7 @@
 //! up in a list, but in one that the user wrote.
 
 use crate::saturating::{add, mul, zero_or};
-use crate::spec::{Layers, Schedule, Stages, Weighed};
+use crate::spec::{Blocks, Layers, Schedule, Stages, Weighed};
 
 /// A run of layers: what one stage holds, or one of several virtual stages (chunks) of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,11 @@ pub struct Chunk {
     pub place: u64,
     /// Its first decoder layer, from 0; where it holds none, the next one.
     pub first_layer: u64,
-    /// Its decoder layers with a dense feed-forward network.
+    /// Its decoder layers.
+    pub(crate) layers: u64,
+    /// Its layers with attention, with the mixer in its place, with compressed and heavily compressed attention.
+    pub mixers: [u64; 4],
+    /// Its decoder layers with a dense feed-forward network, those apart that have it beside experts.
     pub dense: u64,
     /// Its decoder layers with experts.
     pub moe: u64,
@@ -25,7 +29,7 @@ impl Chunk {
     /// Its decoder layers.
     #[must_use]
     pub const fn layers(self) -> u64 {
-        self.dense + self.moe
+        self.layers
     }
 
     /// Its decoder layers by their places in the model.
@@ -36,11 +40,17 @@ impl Chunk {
 
     /// Whether another holds the same kinds of layers, as many of each.
     pub(crate) const fn holds_as(self, other: Self) -> bool {
-        self.dense == other.dense
+        self.layers == other.layers
+            && self.dense == other.dense
             && self.moe == other.moe
+            && alike(&self.mixers, &other.mixers)
             && self.embedding == other.embedding
             && self.head == other.head
     }
+}
+
+const fn alike(a: &[u64; 4], b: &[u64; 4]) -> bool {
+    a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3]
 }
 
 /// What a rank of the pipeline holds, over all its chunks.
@@ -48,7 +58,11 @@ impl Chunk {
 pub struct Stage {
     /// Its place in the pipeline, from 0.
     pub index: u64,
-    /// Its decoder layers with a dense feed-forward network.
+    /// Its decoder layers.
+    pub(crate) layers: u64,
+    /// Its layers with attention, with the mixer in its place, with compressed and heavily compressed attention.
+    pub mixers: [u64; 4],
+    /// Its decoder layers with a dense feed-forward network, those apart that have it beside experts.
     pub dense: u64,
     /// Its decoder layers with experts.
     pub moe: u64,
@@ -62,17 +76,24 @@ impl Stage {
     /// Its decoder layers.
     #[must_use]
     pub const fn layers(self) -> u64 {
-        self.dense + self.moe
+        self.layers
     }
 
     pub(crate) const fn empty(index: u64) -> Self {
-        Self { index, dense: 0, moe: 0, embedding: false, head: false }
+        Self { index, layers: 0, mixers: [0; 4], dense: 0, moe: 0, embedding: false, head: false }
     }
 
     /// With one more chunk.
     pub(crate) const fn with(self, chunk: Chunk) -> Self {
         Self {
             index: self.index,
+            layers: self.layers + chunk.layers,
+            mixers: [
+                self.mixers[0] + chunk.mixers[0],
+                self.mixers[1] + chunk.mixers[1],
+                self.mixers[2] + chunk.mixers[2],
+                self.mixers[3] + chunk.mixers[3],
+            ],
             dense: self.dense + chunk.dense,
             moe: self.moe + chunk.moe,
             embedding: self.embedding || chunk.embedding,
@@ -344,8 +365,9 @@ impl Division {
 
 /// A run of `count` layers.
 pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64, layers: &Layers) -> Chunk {
-    let moe = layers.moe_among(first_layer, count);
-    Chunk { place, first_layer, dense: count - moe, moe, embedding: place == 0, head: place + 1 == places }
+    let Blocks { mixers, dense, moe } = layers.blocks(first_layer, count);
+    let (embedding, head) = (place == 0, place + 1 == places);
+    Chunk { place, first_layer, layers: count, mixers, dense, moe, embedding, head }
 }
 
 /// A legal `last` close to an even division: all stages but the last alike, the last with what is left.
@@ -382,7 +404,7 @@ mod tests {
         let mut counts = Vec::new();
         for place in 0..places {
             let dense = layers.min(3);
-            let kinds = Layers { dense, moe: layers - dense, ffn: 1, moe_every: 1 };
+            let kinds = Layers { dense, moe: layers - dense, ffn: 1, ..Layers::DEFAULT };
             let chunk = division.chunk(place, places, &kinds);
             assert_eq!(chunk.first_layer, next, "{division:?} at {place}");
             assert_eq!(chunk.dense, chunk.range().filter(|&l| l < 3).count() as u64);
@@ -401,7 +423,7 @@ mod tests {
     #[test]
     fn layers_with_experts_may_stand_apart() {
         for (lead, moe, moe_every) in [(0, 24, 2), (3, 4, 1), (1, 5, 3), (2, 0, 2), (0, 1, 7)] {
-            let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 1, moe_every };
+            let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 1, moe_every, ..Layers::DEFAULT };
             assert_eq!(layers.lead(), lead);
             let has_experts = |layer: u64| layer >= lead && (layer - lead) % moe_every == moe_every - 1;
             for first in 0..layers.count() {

@@ -5,6 +5,7 @@ use crate::accounting;
 use crate::inventory::{Count, Counts, Entry, Lifetime, Part, Phase, Role, Sink};
 use crate::plan::Plan;
 use crate::sizes::Dim;
+use crate::spec::{LayerKind, LayerList};
 use crate::stages::{CHUNKS_MAX, Chunk};
 use crate::weights;
 
@@ -145,8 +146,9 @@ pub(crate) struct Units {
 impl Units {
     pub(crate) const fn of(plan: &Plan) -> Self {
         let (layers, sizes) = (plan.spec().architecture.layers, &plan.sizes());
-        let (dense, moe) = (one_if(layers.dense > 0), one_if(layers.moe > 0));
-        let counts = Counts { dense, moe, ..Counts::ONE };
+        let (dense, moe) = (one_if(layers.has_dense()), one_if(layers.moe > 0));
+        let mixers = if layers.list.is_none() { ATTENTION_ALONE } else { held(&layers.list) };
+        let counts = Counts { mixers, dense, moe, ..Counts::ONE };
         let mut list = Sink::by_part();
         weights::list(&mut list, plan, sizes, counts);
         accounting::list(&mut list, plan, sizes, counts);
@@ -157,22 +159,23 @@ impl Units {
     /// micro-batches.
     #[allow(clippy::cast_possible_truncation)] // chunks are few
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
-        let tied = plan.spec().architecture.tied_embeddings;
+        let architecture = &plan.spec().architecture;
+        let (tied, beside) = (architecture.tied_embeddings, architecture.layers.beside);
         if plan.chunks() == 1 {
-            return Counts::of(first, in_flight).tied(tied);
+            return Counts::of(first, in_flight, beside).tied(tied);
         }
         let (run, chunks) = (plan.run(), plan.chunks());
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
         let (mut weights, mut chunk) = ([0; CHUNKS_MAX as usize], 0);
         while chunk < chunks {
-            let one = self.stored(&Counts::of(&plan.chunk(stage, chunk), 1));
+            let one = self.stored(&Counts::of(&plan.chunk(stage, chunk), 1, beside));
             weights[chunk as usize] = if one > u64::MAX as u128 { 1 << 64 } else { one };
             chunk += 1;
         }
         let moment = run.worst(stage, &weights);
         let (mut counts, mut chunk) = (Counts::NONE, 0);
         while chunk < chunks {
-            counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
+            counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment), beside));
             chunk += 1;
         }
         counts.tied(tied)
@@ -198,12 +201,29 @@ impl Units {
 
     const fn add_parts(&self, sum: &mut Tally, counts: &Counts) {
         sum.add_many(&self.of[Part::First as usize], counts.first);
-        sum.add_many(&self.of[Part::Attention as usize], counts.attention);
+        sum.add_many(&self.of[Part::Attention as usize], counts.mixers[0]);
+        if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {
+            sum.add_many(&self.of[Part::Mixer as usize], counts.mixers[1]);
+            sum.add_many(&self.of[Part::Compressed as usize], counts.mixers[2]);
+            sum.add_many(&self.of[Part::Heavy as usize], counts.mixers[3]);
+        }
         sum.add_many(&self.of[Part::Dense as usize], counts.dense);
         sum.add_many(&self.of[Part::Moe as usize], counts.moe);
         sum.add_many(&self.of[Part::Last as usize], counts.last);
         sum.add_many(&self.of[Part::Head as usize], counts.head);
     }
+}
+
+const ATTENTION_ALONE: [Count; 4] = [Count::ONE, Count::NONE, Count::NONE, Count::NONE];
+
+/// One of each mixer that a list holds.
+const fn held(list: &LayerList) -> [Count; 4] {
+    let (mut mixers, mut slot) = ([Count::NONE; 4], 0);
+    while slot < mixers.len() {
+        mixers[slot] = one_if(list.count(LayerKind::ALL[slot]) > 0);
+        slot += 1;
+    }
+    mixers
 }
 
 const fn one_if(there: bool) -> Count {

@@ -2,10 +2,11 @@
 //! hold beside them, and the flat buffers of gradients and optimizer state that follow from them.
 
 use crate::inventory::{Counts, Element, Entry, Module, Part, Role, Sink};
+use crate::mixers::{At, Slot};
 use crate::plan::Plan;
-use crate::saturating::{cut, mul};
+use crate::saturating::{add, cut, mul};
 use crate::sizes::{Dim, Over, Sizes, Symbol};
-use crate::spec::{Attention, Bias, CorrectionBias, Dtype, Gqa, Norm, QkNorm, Split, ZeroStage};
+use crate::spec::{Architecture, CorrectionBias, Dtype, Experts, LayerKind, Layers, Norm, ZeroStage};
 use crate::tally::Tally;
 
 const ONE: Dim = Dim::ONE;
@@ -17,21 +18,20 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         let table = weight(plan, Module::Embedding, counts.first.there);
         list.push(&table, "model.embed_tokens.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
     }
-    if counts.attention.there > 0 {
-        list.part(Part::Attention);
-        let (w, norm) = (
-            weight(plan, Module::Attention, counts.attention.there),
-            weight(plan, Module::Norm, counts.attention.there),
-        );
-        attention(list, plan, sizes, &w, &norm);
-        layer_norms(list, plan, sizes, &norm);
+    mixer(list, plan, sizes, Slot::Attention, counts.mixers[0].there);
+    if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {
+        mixer(list, plan, sizes, Slot::Mixer, counts.mixers[1].there);
+        mixer(list, plan, sizes, Slot::Compressed, counts.mixers[2].there);
+        mixer(list, plan, sizes, Slot::Heavy, counts.mixers[3].there);
     }
     if counts.dense.there > 0 {
         list.part(Part::Dense);
-        dense_ffn(list, sizes, &weight(plan, Module::DenseFfn, counts.dense.there));
+        dense_ffn(list, plan, sizes, &weight(plan, Module::DenseFfn, counts.dense.there));
+        around_ffn(list, plan, sizes, counts.dense.there);
     }
     if counts.moe.there > 0 {
         list.part(Part::Moe);
+        around_ffn(list, plan, sizes, counts.moe.there);
         let router = weight(plan, Module::Router, counts.moe.there);
         let routed = weight(plan, Module::RoutedExperts, counts.moe.there);
         experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe.there));
@@ -47,6 +47,57 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     }
 }
 
+/// Attention or what takes its place, and the norms of its layers.
+const fn mixer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, slot: Slot, count: u64) {
+    if count > 0 {
+        list.part(slot.part());
+        let norm = weight(plan, Module::Norm, count);
+        At { plan, sizes, slot }.weights(list, &weight(plan, Module::Attention, count), &norm);
+        layer_norms(list, plan, sizes, &norm);
+        if plan.spec().architecture.hyper_connections > 0 {
+            hyper_connections(list, plan, sizes, MIXER_CONNECTIONS, count);
+        }
+    }
+}
+
+/// What stands around a feed-forward network apart from its layer's mixer.
+const fn around_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, count: u64) {
+    let a = &plan.spec().architecture;
+    if a.layers.list.is_alone() {
+        layer_norms(list, plan, sizes, &weight(plan, Module::Norm, count));
+    }
+    if a.hyper_connections > 0 {
+        hyper_connections(list, plan, sizes, FFN_CONNECTIONS, count);
+    }
+}
+
+/// The names of what mixes residual streams around a block: by content, by itself, and how much of each.
+const MIXER_CONNECTIONS: [&str; 3] = ["hc_attn_fn", "hc_attn_base", "hc_attn_scale"];
+const FFN_CONNECTIONS: [&str; 3] = ["hc_ffn_fn", "hc_ffn_base", "hc_ffn_scale"];
+
+/// Hyper-connections (arXiv:2409.19606, as in DeepSeek-V4) around a block: of n streams n weigh into its input, n take its
+/// output, and n by n go over into one another.
+const fn hyper_connections(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, names: [&'static str; 3], count: u64) {
+    let (streams, w) = (plan.spec().architecture.hyper_connections, &weight(plan, Module::HyperConnections, count));
+    let mixed = Dim::whole(Symbol::StreamsMixed, mul(streams, add(streams, 2)));
+    list.push(w, names[0], [mixed, streams_wide(sizes, streams), ONE, ONE]);
+    list.push(w, names[1], [mixed, ONE, ONE, ONE]);
+    list.push(w, names[2], [Dim::whole(Symbol::Count, 3), ONE, ONE, ONE]);
+}
+
+/// In front of the head they weigh into one.
+const fn head_connections(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, count: u64) {
+    let (streams, w) = (plan.spec().architecture.hyper_connections, &weight(plan, Module::HyperConnections, count));
+    let all = Dim::whole(Symbol::Streams, streams);
+    list.push(w, "model.hc_head.hc_fn", [all, streams_wide(sizes, streams), ONE, ONE]);
+    list.push(w, "model.hc_head.hc_base", [all, ONE, ONE, ONE]);
+    list.push(w, "model.hc_head.hc_scale", [ONE, ONE, ONE, ONE]);
+}
+
+const fn streams_wide(sizes: &Sizes, streams: u64) -> Dim {
+    Dim::whole(Symbol::StreamsWide, mul(streams, sizes.hidden.global))
+}
+
 /// The final norm, and what the head has beside its table.
 const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, count: u64) {
     let (a, norm) = (&plan.spec().architecture, weight(plan, Module::Norm, count));
@@ -57,14 +108,21 @@ const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, count: u64) {
     if a.head_bias.is_on() {
         list.push(&weight(plan, Module::Head, count), "lm_head.bias", [sizes.vocab, ONE, ONE, ONE]);
     }
+    if a.hyper_connections > 0 {
+        head_connections(list, plan, sizes, count);
+    }
 }
 
 /// Weight and bias of a layer's norms.
-const LAYER_NORMS: [[&str; 2]; 4] = [
+const LAYER_NORMS: [[&str; 2]; 7] = [
     ["input_layernorm.weight", "input_layernorm.bias"],
     ["post_attention_layernorm.weight", "post_attention_layernorm.bias"],
     ["pre_feedforward_layernorm.weight", "pre_feedforward_layernorm.bias"],
     ["post_feedforward_layernorm.weight", "post_feedforward_layernorm.bias"],
+    // Of the dense network's output, of the experts' output and of their input, where both stand beside each other.
+    ["post_feedforward_layernorm_1.weight", "post_feedforward_layernorm_1.bias"],
+    ["post_feedforward_layernorm_2.weight", "post_feedforward_layernorm_2.bias"],
+    ["pre_feedforward_layernorm_2.weight", "pre_feedforward_layernorm_2.bias"],
 ];
 
 /// The norms of a layer, those inside its attention apart.
@@ -91,22 +149,57 @@ pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
     list.push(w, "enorm.weight", [sizes.hidden, ONE, ONE, ONE]);
     list.push(w, "hnorm.weight", [sizes.hidden, ONE, ONE, ONE]);
     list.push(w, "shared_head.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
-    attention(list, plan, sizes, w, w);
+    At { plan, sizes, slot: Slot::Attention }.weights(list, w, w);
     layer_norms(list, plan, sizes, w);
     if architecture.layers.moe > 0 {
         experts(list, plan, sizes, w, w, w);
     } else {
-        dense_ffn(list, sizes, w);
+        dense_ffn(list, plan, sizes, w);
     }
 }
 
 /// The router's correction bias.
 const CORRECTION_BIAS: &str = "mlp.gate.e_score_correction_bias";
 
-/// Buffers that are saved with the weights of so many layers with experts, and are no parameters.
-pub(crate) const fn list_buffers(list: &mut Sink<'_>, plan: &Plan, module: Module, count: u64) {
-    if count > 0 && matches!(plan.spec().architecture.experts.correction_bias, CorrectionBias::On) {
-        list.push(&weight(plan, module, count), CORRECTION_BIAS, [plan.sizes().experts, ONE, ONE, ONE]);
+/// Of how many layers the buffers are.
+#[derive(Clone, Copy)]
+pub(crate) struct Buffers {
+    /// All.
+    pub(crate) layers: u64,
+    /// Those with a mixer in the place of attention.
+    pub(crate) mixer: u64,
+    /// Those whose router scores experts.
+    pub(crate) moe: u64,
+    /// Those whose router looks them up.
+    pub(crate) hash: u64,
+}
+
+impl Buffers {
+    pub(crate) const NONE: Self = Self { layers: 0, mixer: 0, moe: 0, hash: 0 };
+
+    /// Those of a whole model.
+    pub(crate) const fn of(layers: &Layers, experts: &Experts) -> Self {
+        let hash = if experts.hash_layers < layers.moe { experts.hash_layers } else { layers.moe };
+        let mixer = layers.list.count(LayerKind::Mixer);
+        Self { layers: layers.count(), mixer, moe: layers.moe - hash, hash }
+    }
+}
+
+/// Buffers that are saved with the weights of so many layers, and are no parameters; those of routers belong to `router`.
+pub(crate) const fn list_buffers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: Module, of: &Buffers) {
+    let Architecture { experts, layer_scalar, .. } = &plan.spec().architecture;
+    if of.layers > 0 && layer_scalar.is_on() {
+        list.push(&weight(plan, Module::Norm, of.layers), "layer_scalar", [ONE, ONE, ONE, ONE]);
+    }
+    if of.mixer > 0 {
+        At { plan, sizes, slot: Slot::Mixer }.buffers(list, &weight(plan, Module::Attention, of.mixer));
+    }
+    if of.moe > 0 && matches!(experts.correction_bias, CorrectionBias::On) {
+        list.push(&weight(plan, router, of.moe), CORRECTION_BIAS, [sizes.experts, ONE, ONE, ONE]);
+    }
+    if of.hash > 0 {
+        let tokens = Dim::whole(Symbol::Vocab, plan.spec().architecture.vocab);
+        list.push(&weight(plan, router, of.hash), "mlp.gate.tid2eid", [tokens, sizes.active, ONE, ONE]);
     }
 }
 
@@ -128,112 +221,49 @@ const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
     }
 }
 
-/// Attention, with the norms inside it.
-const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry, norm: &Entry) {
-    let (hidden, heads) = (sizes.hidden, sizes.heads);
-    match plan.spec().architecture.attention {
-        Attention::Mla(mla) => {
-            let rope_heads = match plan.spec().layout.placement.query_rope {
-                Split::Split => heads,
-                Split::Replicated => sizes.heads_whole,
-            };
-            let (name, width) = if mla.q_rank == 0 {
-                ("self_attn.q_proj.weight", hidden)
-            } else {
-                list.push(w, "self_attn.q_a_proj.weight", [sizes.q_rank, hidden, ONE, ONE]);
-                list.push(norm, "self_attn.q_a_layernorm.weight", [sizes.q_rank, ONE, ONE, ONE]);
-                ("self_attn.q_b_proj.weight", sizes.q_rank)
-            };
-            list.push_part(w, name, "nope", [heads, sizes.nope, width, ONE]);
-            list.push_part(w, name, "rope", [rope_heads, sizes.rope, width, ONE]);
-            let name = "self_attn.kv_a_proj_with_mqa.weight";
-            list.push_part(w, name, "latent", [sizes.kv_rank, hidden, ONE, ONE]);
-            list.push_part(w, name, "rope", [sizes.rope, hidden, ONE, ONE]);
-            list.push(norm, "self_attn.kv_a_layernorm.weight", [sizes.kv_rank, ONE, ONE, ONE]);
-            let name = "self_attn.kv_b_proj.weight";
-            list.push_part(w, name, "key", [heads, sizes.nope, sizes.kv_rank, ONE]);
-            list.push_part(w, name, "value", [heads, sizes.value, sizes.kv_rank, ONE]);
-            list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.value, ONE]);
-            if mla.indexer_heads > 0 {
-                indexer(list, sizes, w, norm);
-            }
-        }
-        Attention::Gqa(gqa) => {
-            let query = if gqa.output_gate.is_on() { sizes.head_dim_twice } else { sizes.head_dim };
-            list.push(w, "self_attn.q_proj.weight", [heads, query, hidden, ONE]);
-            list.push(w, "self_attn.k_proj.weight", [sizes.kv_heads, sizes.head_dim, hidden, ONE]);
-            list.push(w, "self_attn.v_proj.weight", [sizes.kv_heads, sizes.head_dim, hidden, ONE]);
-            list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.head_dim, ONE]);
-            gqa_options(list, sizes, &gqa, query, w, norm);
-        }
+const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry) {
+    if plan.spec().architecture.layers.gated.is_on() {
+        list.push(w, "mlp.gate_proj.weight", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
     }
-}
-
-/// The indexer of sparse attention: each tensor-parallel rank holds all of it (megatron-core's `DSAIndexer`). The norm of
-/// its keys has a bias, whatever the model's norms are.
-const fn indexer(list: &mut Sink<'_>, sizes: &Sizes, w: &Entry, norm: &Entry) {
-    let (heads, dim) = (sizes.indexer_heads, sizes.indexer_dim);
-    list.push(w, "self_attn.indexer.wq_b.weight", [heads, dim, sizes.q_rank, ONE]);
-    list.push(w, "self_attn.indexer.wk.weight", [dim, sizes.hidden, ONE, ONE]);
-    list.push(norm, "self_attn.indexer.k_norm.weight", [dim, ONE, ONE, ONE]);
-    list.push(norm, "self_attn.indexer.k_norm.bias", [dim, ONE, ONE, ONE]);
-    list.push(w, "self_attn.indexer.weights_proj.weight", [heads, sizes.hidden, ONE, ONE]);
-}
-
-/// What some models have beside the four projections.
-const fn gqa_options(list: &mut Sink<'_>, sizes: &Sizes, gqa: &Gqa, query: Dim, w: &Entry, norm: &Entry) {
-    let (heads, kv_heads, dim) = (sizes.heads, sizes.kv_heads, sizes.head_dim);
-    if !matches!(gqa.bias, Bias::None) {
-        list.push(w, "self_attn.q_proj.bias", [heads, query, ONE, ONE]);
-        list.push(w, "self_attn.k_proj.bias", [kv_heads, dim, ONE, ONE]);
-        list.push(w, "self_attn.v_proj.bias", [kv_heads, dim, ONE, ONE]);
-    }
-    if matches!(gqa.bias, Bias::All) {
-        list.push(w, "self_attn.o_proj.bias", [sizes.hidden, ONE, ONE, ONE]);
-    }
-    match gqa.qk_norm {
-        QkNorm::None => {}
-        QkNorm::Head => {
-            list.push(norm, "self_attn.q_norm.weight", [dim, ONE, ONE, ONE]);
-            list.push(norm, "self_attn.k_norm.weight", [dim, ONE, ONE, ONE]);
-        }
-        QkNorm::Full => {
-            list.push(norm, "self_attn.q_norm.weight", [heads, dim, ONE, ONE]);
-            list.push(norm, "self_attn.k_norm.weight", [kv_heads, dim, ONE, ONE]);
-        }
-    }
-    if gqa.sinks.is_on() {
-        list.push(w, "self_attn.sinks", [heads, ONE, ONE, ONE]);
-    }
-}
-
-const fn dense_ffn(list: &mut Sink<'_>, sizes: &Sizes, w: &Entry) {
-    list.push(w, "mlp.gate_proj.weight", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
     list.push(w, "mlp.up_proj.weight", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
     list.push(w, "mlp.down_proj.weight", [sizes.hidden, sizes.dense_ffn, ONE, ONE]);
 }
 
 const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry, routed: &Entry, shared: &Entry) {
-    let (experts, ffn, hidden) = (sizes.local_experts, sizes.expert_ffn, sizes.hidden);
+    let (experts, ffn, io, hidden) = (sizes.local_experts, sizes.expert_ffn, sizes.expert_io, sizes.hidden);
+    let (options, gated) = (&plan.spec().architecture.experts, plan.spec().architecture.layers.gated.is_on());
     list.push(router, "mlp.gate.weight", [sizes.experts, hidden, ONE, ONE]);
-    list.push(routed, "mlp.experts.gate_proj.weight", [experts, ffn, hidden, ONE]);
-    list.push(routed, "mlp.experts.up_proj.weight", [experts, ffn, hidden, ONE]);
-    list.push(routed, "mlp.experts.down_proj.weight", [experts, hidden, ffn, ONE]);
-    let options = &plan.spec().architecture.experts;
+    if options.latent > 0 {
+        list.push(router, "mlp.fc1_latent_proj.weight", [io, hidden, ONE, ONE]);
+        list.push(router, "mlp.fc2_latent_proj.weight", [hidden, io, ONE, ONE]);
+    }
+    if gated {
+        list.push(routed, "mlp.experts.gate_proj.weight", [experts, ffn, io, ONE]);
+    }
+    list.push(routed, "mlp.experts.up_proj.weight", [experts, ffn, io, ONE]);
+    list.push(routed, "mlp.experts.down_proj.weight", [experts, io, ffn, ONE]);
     if options.router_bias.is_on() {
         list.push(router, "mlp.gate.bias", [sizes.experts, ONE, ONE, ONE]);
     }
     if matches!(options.correction_bias, CorrectionBias::Parameter) {
         list.push(router, CORRECTION_BIAS, [sizes.experts, ONE, ONE, ONE]);
     }
+    if options.router_scale.is_on() {
+        list.push(router, "mlp.gate.scale", [hidden, ONE, ONE, ONE]);
+        list.push(router, "mlp.gate.per_expert_scale", [sizes.experts, ONE, ONE, ONE]);
+    }
     if options.bias.is_on() {
-        list.push(routed, "mlp.experts.gate_proj.bias", [experts, ffn, ONE, ONE]);
+        if gated {
+            list.push(routed, "mlp.experts.gate_proj.bias", [experts, ffn, ONE, ONE]);
+        }
         list.push(routed, "mlp.experts.up_proj.bias", [experts, ffn, ONE, ONE]);
-        list.push(routed, "mlp.experts.down_proj.bias", [experts, hidden, ONE, ONE]);
+        list.push(routed, "mlp.experts.down_proj.bias", [experts, io, ONE, ONE]);
     }
     if options.shared > 0 {
         let ffn = sizes.shared_ffn;
-        list.push(shared, "mlp.shared_experts.gate_proj.weight", [ffn, hidden, ONE, ONE]);
+        if gated {
+            list.push(shared, "mlp.shared_experts.gate_proj.weight", [ffn, hidden, ONE, ONE]);
+        }
         list.push(shared, "mlp.shared_experts.up_proj.weight", [ffn, hidden, ONE, ONE]);
         list.push(shared, "mlp.shared_experts.down_proj.weight", [hidden, ffn, ONE, ONE]);
         if options.shared_gate.is_on() {

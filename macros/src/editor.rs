@@ -69,7 +69,9 @@ fn written(Entry { key, value, comma }: &Entry, fields: &[Field]) -> TokenStream
             group(kinds, list.as_ref(), word, body)
         }
         (_, Value::Kind { word, body }) => quote!(#word #body),
-        (Some(spec::Value::Decimal | spec::Value::StageList), Value::Tokens(tokens)) => of_any_type(tokens),
+        (Some(spec::Value::Decimal | spec::Value::StageList | spec::Value::LayerList), Value::Tokens(tokens)) => {
+            of_any_type(tokens)
+        }
         // A layout string in the place of its group.
         (_, Value::Tokens(tokens)) if is_string(tokens) => of_any_type(tokens),
         (_, Value::Tokens(tokens)) => quote!(#list #tokens),
@@ -116,7 +118,9 @@ fn words(layouts: &[LayoutItem]) -> TokenStream {
                 words.chain(kinds.iter().map(|kind| import(kind.ty, kind.word))).collect()
             }
             spec::Value::Percent => import("percent", "percent"),
-            spec::Value::Number { .. } | spec::Value::Decimal | spec::Value::StageList => return None,
+            spec::Value::Number { .. } | spec::Value::Decimal | spec::Value::StageList | spec::Value::LayerList => {
+                return None;
+            }
         };
         let list = list_name(field.key);
         Some(quote!(pub mod #list { #uses }))

@@ -131,7 +131,7 @@ fn layout_constants(model: &Ident, layout: &NamedLayout, attrs: &TokenStream, va
     } else {
         let waiting = waiting(&layout.part, true).fold(0, |bits, index| bits | 1_u128 << index);
         let waiting = Literal::u128_unsuffixed(waiting);
-        let unknown = Literal::u128_unsuffixed(written_unknown(&layout.part).bits());
+        let unknown = key_bits(written_unknown(&layout.part));
         quote!(::moe_model::__private::__LawSet::of(#waiting).broken(&Self::#name, #unknown))
     };
     let spec = (!layout.part.broken).then(|| {
@@ -165,7 +165,13 @@ fn broken_name(layout: &NamedLayout) -> Ident {
 
 /// The keys that were written and that only the compiler knows.
 fn written_unknown(part: &Part) -> KeySet {
-    KeySet::of_bits(part.unknown.bits() & part.places.written().bits())
+    part.unknown.common(part.places.written())
+}
+
+/// A set of keys as the core's functions take it.
+fn key_bits(keys: KeySet) -> TokenStream {
+    let [low, high] = keys.bits().map(Literal::u128_unsuffixed);
+    quote!([#low, #high])
 }
 
 /// The places of the laws that wait for the compiler, those of budgets apart.
@@ -187,7 +193,7 @@ fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
         let spec = spec_of(&architecture, &quote!(::moe_model::spec::Layout::DEFAULT));
         let bits = waiting(&model.architecture, false).fold(0, |bits, index| bits | 1_u128 << index);
         let bits = Literal::u128_unsuffixed(bits);
-        let unknown = Literal::u128_unsuffixed(written_unknown(&model.architecture).bits());
+        let unknown = key_bits(written_unknown(&model.architecture));
         let broken = quote!(__LawSet::of(#bits).broken(S, #unknown));
         return deferred(&model.architecture, false, &quote!(&#spec), &broken, &mut judged);
     }
@@ -245,7 +251,7 @@ fn deferred(
         }
         constant(&part.places.at(*at), &part.places.at(*with), name, &call)
     });
-    let written = Literal::u128_unsuffixed(part.places.written().bits());
+    let written = key_bits(part.places.written());
     // Short names and few tokens, for the compiler's sake: nothing of the user's stands in here but the type's name. The
     // arguments' names are long, since a constant of the same name would be a pattern there.
     beside_editors(&quote! {

@@ -9,12 +9,12 @@ use moe_model_core::misread::{
     decimal, did_you_mean, given_twice, has_no_key, key_help, key_meant, lacks, listed, nearest, negative,
     outgrows_64_bits, shortened, thousandths,
 };
-use moe_model_core::spec::{self, Architecture, Field, Kind, Layout, Spec, StageList, Word};
+use moe_model_core::spec::{self, Architecture, Fault, Field, Kind, LayerList, Layout, Spec, StageList, Word};
 use moe_model_core::{Key, KeySet};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use std::collections::BTreeMap;
-use syn::{Attribute, Expr, Lit, Visibility};
+use syn::{Attribute, Expr, Lit, LitStr, Visibility};
 
 /// A declaration whose keys and values are understood, as far as they are right.
 pub(crate) struct Model {
@@ -245,7 +245,7 @@ impl Lowering<'_> {
         let is_written = |field: &Field| entries.iter().any(|entry| entry.key == field.key.name());
         for field in Architecture::FIELDS.iter().filter(|field| !is_written(field)) {
             let (name, mut keys) = (Ident::new(field.key.name(), Span::call_site()), Vec::new());
-            let value = source::restated(field, &numbers, &mut keys);
+            let value = source::restated(field, other, &numbers, &mut keys);
             literal.extend(quote!(#name: #value,));
             self.places.written.extend(keys.into_iter().map(|key| (key, place.clone())));
         }
@@ -384,6 +384,7 @@ impl Lowering<'_> {
             spec::Value::Percent => self.percent(key, tokens),
             spec::Value::Decimal => self.decimal(key, tokens),
             spec::Value::StageList => self.list(key, tokens),
+            spec::Value::LayerList => self.layers(key, tokens),
             spec::Value::Number { .. } | spec::Value::Choice { .. } => self.number(key, tokens, tokens),
         };
         if read.is_some() {
@@ -441,22 +442,31 @@ impl Lowering<'_> {
 
     /// A layout string in quotes.
     fn list(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
-        let Ok(Lit::Str(literal)) = syn::parse2(tokens.clone()) else {
-            let note = constant_note(tokens);
-            let message = format!("`{}` is a layout string in quotes, such as \"Et|(tt|)*30mL\"{note}", key.path());
-            self.report.error(tokens, message);
-            return None;
-        };
-        match StageList::read(&literal.value()) {
-            Ok(list) => {
-                self.spec.layout.stages.list = list;
-                Some(quote!(::moe_model::spec::StageList::parse(#literal)))
-            }
-            Err(fault) => {
-                self.report.error(tokens, fault.to_string());
-                None
-            }
+        let literal = self.string(key, tokens, "layout string", "Et|(tt|)*30mL")?;
+        let list = self.without_fault(tokens, StageList::read(&literal.value()))?;
+        self.spec.layout.stages.list = list;
+        Some(quote!(::moe_model::spec::StageList::parse(#literal)))
+    }
+
+    /// A layer list in quotes.
+    fn layers(&mut self, key: Key, tokens: &TokenStream) -> Option<TokenStream> {
+        let literal = self.string(key, tokens, "layer list", "(MMMA)*12")?;
+        let list = self.without_fault(tokens, LayerList::read(&literal.value()))?;
+        self.spec.architecture.layers.list = list;
+        Some(quote!(::moe_model::spec::LayerList::parse(#literal)))
+    }
+
+    fn string(&mut self, key: Key, tokens: &TokenStream, what: &str, example: &str) -> Option<LitStr> {
+        if let Ok(Lit::Str(literal)) = syn::parse2(tokens.clone()) {
+            return Some(literal);
         }
+        let note = constant_note(tokens);
+        self.report.error(tokens, format!("`{}` is a {what} in quotes, such as \"{example}\"{note}", key.path()));
+        None
+    }
+
+    fn without_fault<T>(&mut self, tokens: &TokenStream, read: Result<T, Fault>) -> Option<T> {
+        read.map_err(|fault| self.report.error(tokens, fault.to_string())).ok()
     }
 
     /// `percent(10)`.

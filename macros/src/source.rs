@@ -157,7 +157,7 @@ fn presets() -> String {
 }
 
 /// The value of one of an architecture's keys as Rust, and the keys in it, the group's own first.
-pub(crate) fn restated(field: &Field, numbers: &Numbers, keys: &mut Vec<Key>) -> TokenStream {
+pub(crate) fn restated(field: &Field, of: &Architecture, numbers: &Numbers, keys: &mut Vec<Key>) -> TokenStream {
     let number = numbers.of(field.key);
     let literal = Literal::u64_unsuffixed(number);
     keys.push(field.key);
@@ -165,10 +165,15 @@ pub(crate) fn restated(field: &Field, numbers: &Numbers, keys: &mut Vec<Key>) ->
         spec::Value::Number { .. } => literal.into_token_stream(),
         spec::Value::Decimal => quote!(::moe_model::spec::Factor::thousandths(#literal)),
         spec::Value::Percent => quote!(::moe_model::spec::percent(#literal)),
+        spec::Value::LayerList if of.layers.list.is_none() => quote!(::moe_model::spec::LayerList::NONE),
+        spec::Value::LayerList => {
+            let list = of.layers.list.to_string();
+            quote!(::moe_model::spec::LayerList::parse(#list))
+        }
         // An architecture has none.
         spec::Value::StageList => TokenStream::new(),
         spec::Value::Choice { words, kinds } => match Kind::chosen(kinds, numbers) {
-            Some(kind) => restated_kind(kind, numbers, keys),
+            Some(kind) => restated_kind(kind, of, numbers, keys),
             None => usize::try_from(number)
                 .ok()
                 .and_then(|place| words.get(place))
@@ -177,11 +182,11 @@ pub(crate) fn restated(field: &Field, numbers: &Numbers, keys: &mut Vec<Key>) ->
     }
 }
 
-fn restated_kind(kind: &Kind, numbers: &Numbers, keys: &mut Vec<Key>) -> TokenStream {
+fn restated_kind(kind: &Kind, of: &Architecture, numbers: &Numbers, keys: &mut Vec<Key>) -> TokenStream {
     let mut fields = TokenStream::new();
     for field in kind.fields {
         let name = Ident::new(field.key.name(), Span::call_site());
-        let value = restated(field, numbers, keys);
+        let value = restated(field, of, numbers, keys);
         fields.extend(quote!(#name: #value,));
     }
     let literal = crate::lower::struct_literal(kind.ty, &fields);

@@ -4,7 +4,7 @@ use crate::deal::{Rank, deal, deal_evenly, holds_whole_blocks, things, world};
 use crate::layers;
 use crate::random::Case;
 use moe_model::Spec;
-use moe_model::spec::{Attention, Context, Gqa, Mla, Schedule, Split, ZeroGroups};
+use moe_model::spec::{Attention, Compressed, Context, Gqa, Mla, Schedule, Split, ZeroGroups};
 
 /// Things that are dealt together, and the laws that say when that comes out even.
 pub(crate) struct Topic {
@@ -93,7 +93,9 @@ fn gqa(spec: &Spec) -> Option<Gqa> {
 
 fn heads(spec: &Spec) -> u64 {
     match spec.architecture.attention {
-        Attention::Mla(Mla { heads, .. }) | Attention::Gqa(Gqa { heads, .. }) => heads,
+        Attention::Mla(Mla { heads, .. })
+        | Attention::Gqa(Gqa { heads, .. })
+        | Attention::Compressed(Compressed { heads, .. }) => heads,
     }
 }
 
@@ -354,7 +356,7 @@ fn head_blocks(case: &Case) -> bool {
     let widths = match spec.architecture.attention {
         // Queries; keys and values out of the latent; the output.
         Attention::Mla(mla) => vec![mla.nope + mla.rope, mla.nope + mla.value, mla.value],
-        Attention::Gqa(_) => vec![width],
+        Attention::Gqa(_) | Attention::Compressed(_) => vec![width],
     };
     let is_quantised = precision.block > 0 && precision.block_attention.is_on();
     !is_quantised || widths.iter().all(|width| holds_whole_blocks(&rows(&hands, *width), precision.block))

@@ -7,8 +7,8 @@ mod worked_example;
 use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::mul;
-use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Gqa, QkNorm, Recompute};
+use crate::sizes::{Dim, Sizes, Symbol};
+use crate::spec::{Accounting, Recompute};
 
 /// Lists the activations of so many parts of a model, and the transients and buffers of their forward and backward.
 pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
@@ -36,7 +36,7 @@ const fn saved(plan: &Plan, count: Count, source: &'static str) -> Entry {
 
 impl Entry {
     /// So many of one shape in each block.
-    const fn times(&self, times: u64) -> Self {
+    pub(crate) const fn times(&self, times: u64) -> Self {
         Self { count: times * self.count, held: mul(times, self.held), ..*self }
     }
 
@@ -75,34 +75,24 @@ const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, s
     }
 }
 
-/// What options of grouped-query attention save in the style of these accountings, which know none of them: a norm its
-/// input, a gate itself and what it gates.
-const fn gqa_options(list: &mut Sink<'_>, sizes: &Sizes, gqa: &Gqa, kept: &Entry) {
-    let (batch, context) = (sizes.batch, sizes.context);
-    if !matches!(gqa.qk_norm, QkNorm::None) {
-        list.push(kept, "query before its norm", [batch, context, sizes.heads, sizes.head_dim]);
-        list.push(kept, "key before its norm", [batch, context, sizes.kv_heads, sizes.head_dim]);
-    }
-    if gqa.output_gate.is_on() {
-        list.push(&kept.times(2), "output gate, gated output", [batch, context, sizes.heads, sizes.head_dim]);
-    }
-}
-
-/// What the indexer of sparse attention saves in the style of these accountings, which know none: its queries, its one
-/// key before and behind the norm, a weight for each head. Its scores are taken to stay within a kernel, and attention
-/// itself to look at all tokens.
-const fn indexer(list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
-    let (batch, context, heads, dim) = (sizes.batch, sizes.context, sizes.indexer_heads, sizes.indexer_dim);
-    list.push(kept, "indexer query", [batch, context, heads, dim]);
-    list.push(&kept.times(2), "indexer key, before and behind its norm", [batch, context, dim, Dim::ONE]);
-    list.push(kept, "indexer head weights", [batch, context, heads, Dim::ONE]);
-}
-
 /// The input of the norm behind a block, where layers have so many norms that there is one.
 const fn block_output(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &Entry, norms: u64) {
     if plan.spec().architecture.norms_per_layer >= norms {
         list.push(kept, "block output before its norm", [sizes.batch, sizes.own_tokens, sizes.hidden, Dim::ONE]);
     }
+}
+
+/// The input of a block: one residual stream, or as many as hyper-connections mix.
+const fn block_input(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &Entry, name: &'static str) {
+    let (streams, own) = (plan.spec().architecture.hyper_connections, [sizes.batch, sizes.own_tokens, sizes.hidden]);
+    let [batch, tokens, hidden] = own;
+    let streams = if streams > 0 { Dim::whole(Symbol::Streams, streams) } else { Dim::ONE };
+    list.push(kept, name, [batch, tokens, hidden, streams]);
+}
+
+/// What a feed-forward network keeps inside: gate, up, activation and product, or without a gate two of them.
+const fn inner(plan: &Plan, names: [&'static str; 2]) -> (u64, &'static str) {
+    if plan.spec().architecture.layers.gated.is_on() { (4, names[0]) } else { (2, names[1]) }
 }
 
 const fn is_recomputed(plan: &Plan) -> bool {

@@ -7,11 +7,12 @@
 //! the whole sequence), `placement.shared_experts: replicated`, `placement.query_rope: replicated`,
 //! `zero.groups: moe_block`.
 
-use super::{block_output, ends, gqa_options, indexer, is_recomputed, saved};
-use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Part, Sink};
+use super::{block_input, block_output, ends, inner, is_recomputed, saved};
+use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Sink};
+use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
-use crate::spec::{Attention, Kernel, Paper, Pool, Split};
+use crate::spec::{Kernel, Paper, Pool, Split};
 
 const ONE: Dim = Dim::ONE;
 
@@ -33,22 +34,17 @@ pub(super) const fn blocks(
     source: &'static str,
 ) {
     let is_recomputed = is_recomputed(plan);
-    if counts.attention.there > 0 {
-        list.part(Part::Attention);
-        let saved = saved(plan, counts.attention, source);
-        if is_recomputed {
-            let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-            list.push(&saved.of(Module::Attention), "attention block input", own);
-        }
-        let again = saved.transient(Lifetime::InBackward(Block::Attention));
-        attention(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+    mixer(list, At { plan, sizes, slot: Slot::Attention }, counts.mixers[0], paper, source);
+    if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {
+        mixer(list, At { plan, sizes, slot: Slot::Mixer }, counts.mixers[1], paper, source);
+        mixer(list, At { plan, sizes, slot: Slot::Compressed }, counts.mixers[2], paper, source);
+        mixer(list, At { plan, sizes, slot: Slot::Heavy }, counts.mixers[3], paper, source);
     }
     if counts.dense.there > 0 {
         list.part(Part::Dense);
         let saved = saved(plan, counts.dense, source);
         if is_recomputed {
-            let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-            list.push(&saved.of(Module::DenseFfn), "dense block input", own);
+            block_input(list, plan, sizes, &saved.of(Module::DenseFfn), "dense block input");
         }
         let again = saved.transient(Lifetime::InBackward(Block::Dense));
         dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
@@ -60,7 +56,7 @@ pub(super) const fn blocks(
             // Routing weights are kept of the whole sequence, whatever the pool: what is stored, 8bsh + 8bsN_r of four
             // layers (row o2.stage1_full), does not depend on routing.
             let router = &saved.of(Module::Router);
-            list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, ONE]);
+            block_input(list, plan, sizes, router, "expert block input");
             list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);
         }
         let again = saved.transient(Lifetime::InBackward(Block::Moe));
@@ -68,41 +64,35 @@ pub(super) const fn blocks(
     }
 }
 
-/// What attention saves.
-const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
+/// What so many blocks of a mixer save.
+const fn mixer(list: &mut Sink<'_>, at: At<'_>, count: Count, paper: Paper, source: &'static str) {
+    if count.there > 0 {
+        list.part(at.slot.part());
+        let saved = saved(at.plan, count, source);
+        let is_recomputed = is_recomputed(at.plan);
+        if is_recomputed {
+            block_input(list, at.plan, at.sizes, &saved.of(Module::Attention), "attention block input");
+        }
+        let again = saved.transient(Lifetime::InBackward(at.slot.block()));
+        attention(list, at, if is_recomputed { &again } else { &saved }, paper);
+    }
+}
+
+/// What attention saves, or what takes its place.
+const fn attention(list: &mut Sink<'_>, at: At<'_>, common: &Entry, paper: Paper) {
+    let (plan, sizes) = (at.plan, at.sizes);
     let kept = &common.of(Module::Attention);
     let mask = &kept.stored_as(Element::MASK);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    let (batch, context, heads) = (sizes.batch, sizes.context, sizes.heads);
-    list.push(kept, "attention block input", own);
+    block_input(list, plan, sizes, kept, "attention block input");
     list.push(kept, "attention norm output", own);
     if paper.dropout.is_on() {
         list.push(mask, "attention output dropout mask", own);
     }
-    match plan.spec().architecture.attention {
-        Attention::Mla(mla) => {
-            if mla.q_rank > 0 {
-                list.push(kept, "query latent", [batch, context, sizes.q_rank, ONE]);
-            }
-            list.push(kept, "key/value latent", [batch, context, sizes.kv_rank, ONE]);
-            list.push(kept, "query", [batch, context, heads, sizes.query_key]);
-            // The shared rotary key is counted expanded to every head.
-            list.push(kept, "key", [batch, context, heads, sizes.query_key]);
-            list.push(kept, "value", [batch, context, heads, sizes.value]);
-            list.push(kept, "attention output", [batch, context, heads, sizes.value]);
-            if mla.indexer_heads > 0 {
-                indexer(list, sizes, kept);
-            }
-        }
-        Attention::Gqa(gqa) => {
-            gqa_options(list, sizes, &gqa, kept);
-            list.push(kept, "query", [batch, context, heads, sizes.head_dim]);
-            list.push(kept, "key", [batch, context, sizes.kv_heads, sizes.head_dim]);
-            list.push(kept, "value", [batch, context, sizes.kv_heads, sizes.head_dim]);
-            list.push(kept, "attention output", [batch, context, heads, sizes.head_dim]);
-        }
-    }
+    at.saved(list, kept);
     block_output(list, plan, sizes, kept, 3);
+    let Some(heads) = at.scored() else { return };
+    let (batch, context) = (sizes.batch, sizes.context);
     match paper.kernel {
         Kernel::Eager => {
             let scores = [batch, heads, context, sizes.sequence];
@@ -120,11 +110,12 @@ const fn attention(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Ent
 const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
     let kept = &common.of(Module::DenseFfn);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    list.push(kept, "dense block input", own);
+    block_input(list, plan, sizes, kept, "dense block input");
     list.push(kept, "dense norm output", own);
     block_output(list, plan, sizes, kept, 4);
     let mlp = Mlp {
-        names: ["dense input", "dense dropout mask", "dense gate, up, activation, product"],
+        names: ["dense input", "dense dropout mask"],
+        inner: inner(plan, ["dense gate, up, activation, product", "dense up, activation"]),
         split: plan.spec().layout.placement.dense_ffn,
         // A replicated network sees the gathered sequence, as the paper counts its shared expert.
         tokens: sizes.context,
@@ -141,7 +132,7 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry
         Pool::Replica => sizes.context,
         Pool::Group => sizes.own_tokens,
     };
-    list.push(router, "expert block input", [batch, sizes.own_tokens, hidden, ONE]);
+    block_input(list, plan, sizes, router, "expert block input");
     list.push(router, "expert norm output", [batch, sizes.own_tokens, hidden, ONE]);
     block_output(list, plan, sizes, router, 4);
     // Four bytes a token and expert: two tensors, or one in fp32; the paper does not say which.
@@ -150,16 +141,21 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry
 
     let routed = &common.of(Module::RoutedExperts);
     let rows = Dim::whole(Symbol::Rows, plan.routed_rows(paper.pool));
-    list.push(routed, "routed input", [rows, hidden, ONE, ONE]);
-    if paper.dropout.is_on() {
-        list.push(&routed.stored_as(Element::MASK), "routed output dropout mask", [rows, hidden, ONE, ONE]);
+    if plan.spec().architecture.experts.latent > 0 {
+        list.push(&router.times(2), "latent input, latent output", [batch, sizes.own_tokens, sizes.expert_io, ONE]);
     }
-    list.push(&routed.times(4), "routed gate, up, activation, product", [rows, sizes.expert_ffn, ONE, ONE]);
+    list.push(routed, "routed input", [rows, sizes.expert_io, ONE, ONE]);
+    if paper.dropout.is_on() {
+        list.push(&routed.stored_as(Element::MASK), "routed output dropout mask", [rows, sizes.expert_io, ONE, ONE]);
+    }
+    let (times, name) = inner(plan, ["routed gate, up, activation, product", "routed up, activation"]);
+    list.push(&routed.times(times), name, [rows, sizes.expert_ffn, ONE, ONE]);
 
     if plan.spec().architecture.experts.shared > 0 {
         let split = plan.spec().layout.placement.shared_experts;
         let mlp = Mlp {
-            names: ["shared input", "shared dropout mask", "shared gate, up, activation, product"],
+            names: ["shared input", "shared dropout mask"],
+            inner: inner(plan, ["shared gate, up, activation, product", "shared up, activation"]),
             split,
             tokens: match split {
                 Split::Split => sizes.context,
@@ -174,8 +170,10 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry
 /// A gated feed-forward network that every token of the rank visits.
 #[derive(Clone, Copy)]
 struct Mlp {
-    /// Of its gathered input, its dropout mask and its inner tensors.
-    names: [&'static str; 3],
+    /// Of its gathered input and its dropout mask.
+    names: [&'static str; 2],
+    /// How many tensors it keeps inside, and what they are.
+    inner: (u64, &'static str),
     split: Split,
     tokens: Dim,
     width: Dim,
@@ -195,6 +193,7 @@ impl Mlp {
         if paper.dropout.is_on() {
             list.push(&kept.stored_as(Element::MASK), self.names[1], [batch, tokens, sizes.hidden, ONE]);
         }
-        list.push(&kept.times(4), self.names[2], [batch, self.tokens, self.width, ONE]);
+        let (times, name) = self.inner;
+        list.push(&kept.times(times), name, [batch, self.tokens, self.width, ONE]);
     }
 }

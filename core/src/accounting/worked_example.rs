@@ -2,11 +2,12 @@
 //! each rank's own tokens routed, a working set of one layer's experts in forward, one recomputed layer or block in
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
-use super::{block_output, ends, gqa_options, indexer, is_recomputed, paper, saved};
+use super::{block_input, block_output, ends, inner, is_recomputed, paper, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
+use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
-use crate::spec::{Attention, Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
+use crate::spec::{Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
 use crate::weights;
 
 const ONE: Dim = Dim::ONE;
@@ -25,31 +26,36 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     if counts.dense.there > 0 {
         list.part(Part::Dense);
         // Of forward's working set, one layer's at a time.
-        let dense =
-            saved(plan, Count::ONE, SOURCE).of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense)).times(3);
-        list.push(&dense, "dense gate, up, product", [sizes.batch, sizes.context, sizes.dense_ffn, ONE]);
+        let dense = saved(plan, Count::ONE, SOURCE).of(Module::DenseFfn).transient(Lifetime::InForward(Block::Dense));
+        let (times, name) = working(plan, ["dense gate, up, product", "dense up, activation"]);
+        list.push(&dense.times(times), name, [sizes.batch, sizes.context, sizes.dense_ffn, ONE]);
     }
     if counts.moe.there > 0 {
         list.part(Part::Moe);
         let routed = saved(plan, Count::ONE, SOURCE).of(Module::RoutedExperts);
         let rows = Dim::whole(Symbol::Rows, plan.routed_rows(Pool::Group));
-        let working = routed.transient(Lifetime::InForward(Block::Moe));
-        list.push(&working, "permuted copies", [rows, sizes.hidden, ONE, ONE]);
-        list.push(&working.times(3), "routed gate, up, product", [rows, sizes.expert_ffn, ONE, ONE]);
+        let copies = routed.transient(Lifetime::InForward(Block::Moe));
+        list.push(&copies, "permuted copies", [rows, sizes.expert_io, ONE, ONE]);
+        let (times, name) = working(plan, ["routed gate, up, product", "routed up, activation"]);
+        list.push(&copies.times(times), name, [rows, sizes.expert_ffn, ONE, ONE]);
         // One buffer to send from and one to receive into, for all layers of the stage.
         let lifetime = Lifetime::ForwardAndBackward;
         let buffers = Entry { role: Role::Communication, lifetime, count: 2, ..routed };
-        list.push(&buffers, "all-to-all buffers", [rows, sizes.hidden, ONE, ONE]);
+        list.push(&buffers, "all-to-all buffers", [rows, sizes.expert_io, ONE, ONE]);
     }
+}
+
+/// What a feed-forward network works on in forward: gate, up and product, or without a gate two tensors.
+const fn working(plan: &Plan, names: [&'static str; 2]) -> (u64, &'static str) {
+    if plan.spec().architecture.layers.gated.is_on() { (3, names[0]) } else { (2, names[1]) }
 }
 
 /// One checkpoint a layer: under recomputation its input is kept, and one whole layer computed again.
 const fn layers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
     let is_recomputed = is_recomputed(plan);
-    if is_recomputed && counts.attention.there > 0 {
+    if is_recomputed && counts.mixers[0].there > 0 {
         list.part(Part::Attention);
-        let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-        list.push(&saved(plan, counts.attention, SOURCE).of(Module::Attention), "layer input", own);
+        block_input(list, plan, sizes, &saved(plan, counts.mixers[0], SOURCE).of(Module::Attention), "layer input");
     }
     if counts.dense.there > 0 {
         list.part(Part::Dense);
@@ -71,24 +77,8 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
     let (batch, context, heads) = (sizes.batch, sizes.context, sizes.heads);
     let own = [batch, sizes.own_tokens, sizes.hidden, ONE];
     list.push(kept, "attention norm output", own);
-    match plan.spec().architecture.attention {
-        Attention::Mla(mla) => {
-            if mla.q_rank > 0 {
-                list.push(kept, "query latent", [batch, context, sizes.q_rank, ONE]);
-            }
-            list.push(kept, "key/value latent", [batch, context, sizes.kv_rank, ONE]);
-            list.push(&kept.times(2), "query, key", [batch, context, heads, sizes.query_key]);
-            list.push(&kept.times(2), "value, attention output", [batch, context, heads, sizes.value]);
-            if mla.indexer_heads > 0 {
-                indexer(list, sizes, kept);
-            }
-        }
-        Attention::Gqa(gqa) => {
-            gqa_options(list, sizes, &gqa, kept);
-            list.push(&kept.times(2), "query, attention output", [batch, context, heads, sizes.head_dim]);
-            list.push(&kept.times(2), "key, value", [batch, context, sizes.kv_heads, sizes.head_dim]);
-        }
-    }
+    // A law lets only models of one attention in here.
+    At { plan, sizes, slot: Slot::Attention }.saved(list, kept);
     list.push(&kept.stored_as(Element::FP32), "log-sum-exp", [batch, heads, context, ONE]);
     block_output(list, plan, sizes, kept, 3);
 
@@ -96,23 +86,29 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
     list.push(&kept.times(2), "feed-forward norm input, output", own);
     block_output(list, plan, sizes, kept, 4);
     if matches!(ffn, Module::DenseFfn) {
-        list.push(&kept.times(4), "dense gate, up, activation, product", [batch, context, sizes.dense_ffn, ONE]);
+        let (times, name) = inner(plan, ["dense gate, up, activation, product", "dense up, activation"]);
+        list.push(&kept.times(times), name, [batch, context, sizes.dense_ffn, ONE]);
         return;
     }
     let router = common.of(Module::Router).stored_as(Element::FP32);
     list.push(&router, "router logits", [batch, sizes.own_tokens, sizes.experts, ONE]);
     let rows = Dim::whole(Symbol::Rows, plan.routed_rows(Pool::Group));
-    list.push(kept, "routed input", [rows, sizes.hidden, ONE, ONE]);
-    list.push(&kept.times(4), "routed gate, up, activation, product", [rows, sizes.expert_ffn, ONE, ONE]);
+    if plan.spec().architecture.experts.latent > 0 {
+        let own = [batch, sizes.own_tokens, sizes.expert_io, ONE];
+        list.push(&common.of(Module::Router).times(2), "latent input, latent output", own);
+    }
+    list.push(kept, "routed input", [rows, sizes.expert_io, ONE, ONE]);
+    let (times, name) = inner(plan, ["routed gate, up, activation, product", "routed up, activation"]);
+    list.push(&kept.times(times), name, [rows, sizes.expert_ffn, ONE, ONE]);
     if plan.spec().architecture.experts.shared > 0 {
-        let shared = common.of(Module::SharedExperts).times(4);
+        let (times, name) = inner(plan, ["shared gate, up, activation, product", "shared up, activation"]);
+        let shared = common.of(Module::SharedExperts).times(times);
         // Split over tensor-parallel ranks, they see the gathered sequence.
         let tokens = match plan.spec().layout.placement.shared_experts {
             Split::Split => context,
             Split::Replicated => sizes.own_tokens,
         };
-        let inner = [batch, tokens, sizes.shared_ffn, ONE];
-        list.push(&shared, "shared gate, up, activation, product", inner);
+        list.push(&shared, name, [batch, tokens, sizes.shared_ffn, ONE]);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::saturating::{add, mul};
 use alloc::borrow::ToOwned;
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -21,7 +22,7 @@ enum Piece {
 
 /// Numbers at the same distance from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Run {
+pub(super) struct Run {
     first: u64,
     last: u64,
     step: u64,
@@ -37,9 +38,60 @@ impl Run {
         is_run.then_some(Self { first, last, step })
     }
 
-    const fn count(self) -> u64 {
+    /// Every so manieth number from one to another, the other not included; `None` if there are none.
+    pub(super) fn of(first: u64, end: u64, step: u64) -> Option<Self> {
+        let last = first + (end.checked_sub(first)?.checked_sub(1)?) / step * step;
+        Some(Self { first, last, step: if last == first { 1 } else { step } })
+    }
+
+    /// Numbers that ascend, as runs of neighbours; alone at the same distance they are one run too, three or more of them.
+    pub(super) fn all(numbers: impl Iterator<Item = u64>) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for number in numbers {
+            match runs.last_mut() {
+                Some(run) if run.step == 1 && number == run.last + 1 => run.last = number,
+                _ => runs.push(Self { first: number, last: number, step: 1 }),
+            }
+        }
+        let mut joined: Vec<Self> = Vec::new();
+        for run in runs {
+            match joined[..] {
+                [.., Self { first, last, step }] if step > 1 && run.count() == 1 && run.first == last + step => {
+                    joined.pop();
+                    joined.push(Self { first, last: run.first, step });
+                }
+                [.., a, b]
+                    if [a, b, run].iter().all(|run| run.first == run.last)
+                        && b.first - a.first == run.first - b.first =>
+                {
+                    joined.truncate(joined.len() - 2);
+                    joined.push(Self { first: a.first, last: run.first, step: b.first - a.first });
+                }
+                _ => joined.push(run),
+            }
+        }
+        joined
+    }
+
+    /// The first so many of its numbers, and the rest.
+    pub(super) fn split(self, count: u64) -> (Option<Self>, Option<Self>) {
+        let middle = add(self.first, mul(count, self.step));
+        if middle > self.last {
+            return (Some(self), None);
+        }
+        let rest = Self { first: middle, ..self };
+        (Self::of(self.first, middle, self.step), Some(rest))
+    }
+
+    pub(super) const fn count(self) -> u64 {
         add((self.last - self.first) / self.step, 1)
     }
+}
+
+/// Runs as they stand in braces; `None` if there are none.
+pub(super) fn braces(runs: impl Iterator<Item = Run>) -> Option<String> {
+    let text = runs.map(|run| run.to_string()).collect::<Vec<_>>().join(",");
+    if text.is_empty() { None } else { Some(format!("{{{text}}}")) }
 }
 
 /// Digits alone: a sign is part of the name, not of a number.

@@ -1,14 +1,14 @@
 //! The list of a checkpoint's tensors.
 
 use super::naming::{EXPERT, EXPERTS, LAYER, MTP_COPIES, Naming, Op, Rule};
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Run, braces};
 use super::whole::{Whole, wholes};
 use crate::inventory::{Count, Counts, Entry, Inventory, Module, Sink};
+use crate::mixers::Slot;
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
-use crate::sizes::Sizes;
-use crate::spec::{Architecture, Layers};
-use crate::weights;
+use crate::spec::{Architecture, Beside, LayerKind, Layers};
+use crate::weights::{self, Buffers};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -76,91 +76,154 @@ impl Architecture {
     pub fn checkpoint(&self, naming: &Naming) -> Vec<Tensor> {
         let plan = &self.alone();
         let (layers, mtp) = (self.layers.count(), self.mtp);
-        let [dense, moe] = kinds(&self.layers);
         let head = if self.tied_embeddings.is_on() { Count::NONE } else { Count::ONE };
-        let first = Section::of(plan, None, Counts { first: Count::ONE, ..Counts::NONE });
-        let last = Section::of(plan, None, Counts { last: Count::ONE, head, ..Counts::NONE });
-        let sections = [
-            Section::of(plan, range(0, layers), Counts { attention: Count::ONE, ..Counts::NONE }),
-            Section::of(plan, dense, Counts { dense: Count::ONE, ..Counts::NONE }),
-            Section::of(plan, moe, Counts { moe: Count::ONE, ..Counts::NONE }),
-        ];
+        let first = Section::of(plan, Counts { first: Count::ONE, ..Counts::NONE });
+        let last = Section::of(plan, Counts { last: Count::ONE, head, ..Counts::NONE });
         let mut list = Vec::new();
         first.name(naming, &mut list);
-        sections.iter().filter(|section| section.layers.is_some()).for_each(|section| section.name(naming, &mut list));
+        for (numbers, section) in sections(plan) {
+            section.in_layers(numbers).name(naming, &mut list);
+        }
         last.name(naming, &mut list);
-        if let Some(numbers) = range(layers, add(layers, mtp)) {
+        if let Some(numbers) = braces([Run::of(layers, add(layers, mtp), 1)].into_iter().flatten()) {
             Section::mtp(plan, numbers, [first, last]).name(naming, &mut list);
         }
         list
     }
 }
 
-/// Layers from one to another, the other not included; `None` if there are none.
-fn range(first: u64, end: u64) -> Option<String> {
-    run(first, end, 1).map(|run| format!("{{{run}}}"))
+/// The layers of a model by what they have, and the tensors of each kind.
+fn sections(plan: &Plan) -> Vec<(String, Section)> {
+    let Architecture { layers, experts, .. } = &plan.spec().architecture;
+    let mut sections = Vec::new();
+    let mut take =
+        |runs: Vec<Run>, section: Section| sections.extend(braces(runs.into_iter()).map(|runs| (runs, section)));
+    let two = matches!(layers.beside, Beside::TwoBlocks);
+    for slot in Slot::ALL {
+        let mut counts = Counts::NONE;
+        counts.mixers[slot as usize] = Count::ONE;
+        let numbers = mixer_runs(layers, slot);
+        let buffers = Buffers { mixer: u64::from(slot == Slot::Mixer), ..Buffers::NONE };
+        let section = || Section::with_buffers(plan, counts, &buffers);
+        if two {
+            // A law lets no list stand beside.
+            let [dense, moe] = ffn_runs(layers);
+            take(if slot == Slot::Attention { dense } else { Vec::new() }, section());
+            take(if slot == Slot::Attention { moe } else { Vec::new() }, section().in_blocks());
+        } else {
+            take(numbers, section());
+        }
+    }
+    let all = Run::of(0, layers.count(), 1).into_iter().collect();
+    take(all, Section::with_buffers(plan, Counts::NONE, &Buffers { layers: 1, ..Buffers::NONE }));
+    let [dense, moe] = ffn_runs(layers);
+    let ffn = || Section::of(plan, Counts { dense: Count::ONE, ..Counts::NONE });
+    take(dense, ffn());
+    match layers.beside {
+        Beside::None => {}
+        Beside::Dense => take(moe.clone(), ffn()),
+        Beside::TwoBlocks => take(moe.clone(), ffn().in_blocks()),
+    }
+    let counts = Counts { moe: Count::ONE, ..Counts::NONE };
+    let (hashed, scored) = split(moe, experts.hash_layers);
+    take(hashed, Section::with_buffers(plan, counts, &Buffers { hash: 1, ..Buffers::NONE }));
+    take(scored, Section::with_buffers(plan, counts, &Buffers { moe: 1, ..Buffers::NONE }));
+    sections
 }
 
-/// Every so manieth number from one to another, the other not included, as it stands in braces.
-fn run(first: u64, end: u64, step: u64) -> Option<String> {
-    let last = first + (end.checked_sub(first)?.checked_sub(1)?) / step * step;
-    match last - first {
-        0 => Some(format!("{first}")),
-        _ if step == 1 => Some(format!("{first}..{last}")),
-        _ => Some(format!("{first}..{last}..{step}")),
+/// The layers of a slot.
+fn mixer_runs(layers: &Layers, slot: Slot) -> Vec<Run> {
+    if layers.list.is_none() {
+        let all = Run::of(0, layers.count(), 1).into_iter();
+        return all.filter(|_| slot == Slot::Attention).collect();
     }
+    listed_runs(layers, LayerKind::ALL[slot as usize])
+}
+
+fn listed_runs(layers: &Layers, kind: LayerKind) -> Vec<Run> {
+    Run::all((0..layers.list.layers()).filter(|layer| layers.list.has(kind, *layer)))
 }
 
 /// The dense layers and those with experts.
-fn kinds(layers: &Layers) -> [Option<String>; 2] {
+fn ffn_runs(layers: &Layers) -> [Vec<Run>; 2] {
+    if !layers.list.is_none() {
+        return [LayerKind::Dense, LayerKind::Moe].map(|kind| listed_runs(layers, kind));
+    }
     let Layers { moe, moe_every, .. } = *layers;
     let (lead, count) = (layers.lead(), layers.count());
     if moe_every <= 1 {
-        return [range(0, lead), range(lead, count)];
+        return [(0, lead), (lead, count)].map(|(first, end)| Run::of(first, end, 1).into_iter().collect());
     }
     let group = |number: u64| add(lead, mul(number, moe_every));
-    let between = (0..moe).filter_map(|number| run(group(number), group(number + 1) - 1, 1));
+    let between = (0..moe).filter_map(|number| Run::of(group(number), group(number + 1) - 1, 1));
     // Of pairs the dense ones are a run too.
-    let between = if moe_every == 2 { run(lead, count, 2).into_iter().collect() } else { between.collect::<Vec<_>>() };
-    let dense: Vec<String> = run(0, lead, 1).into_iter().chain(between).collect();
-    let dense = Some(format!("{{{}}}", dense.join(","))).filter(|_| !dense.is_empty());
-    [dense, run(add(lead, moe_every - 1), count, moe_every).map(|run| format!("{{{run}}}"))]
+    let between =
+        if moe_every == 2 { Run::of(lead, count, 2).into_iter().collect() } else { between.collect::<Vec<_>>() };
+    let dense = Run::of(0, lead, 1).into_iter().chain(between).collect();
+    [dense, Run::of(add(lead, moe_every - 1), count, moe_every).into_iter().collect()]
+}
+
+/// The first so many numbers, and the rest.
+fn split(runs: Vec<Run>, count: u64) -> (Vec<Run>, Vec<Run>) {
+    let (mut before, mut behind, mut left) = (Vec::new(), Vec::new(), count);
+    for run in runs {
+        let (first, rest) = run.split(left);
+        left -= first.map_or(0, Run::count);
+        before.extend(first);
+        behind.extend(rest);
+    }
+    (before, behind)
 }
 
 /// What layers with the same tensors have, or the model beside its layers.
 struct Section {
     layers: Option<String>,
+    /// Whether a layer has all of it twice.
+    twice: bool,
     tensors: Vec<(Kind, Whole)>,
 }
 
 impl Section {
     /// One of some parts of a model.
-    fn of(plan: &Plan, layers: Option<String>, counts: Counts) -> Self {
+    fn of(plan: &Plan, counts: Counts) -> Self {
+        Self::with_buffers(plan, counts, &Buffers::NONE)
+    }
+
+    fn with_buffers(plan: &Plan, counts: Counts, buffers: &Buffers) -> Self {
         let sizes = &plan.sizes();
-        let weights = listed(sizes, |list| weights::list(list, plan, sizes, counts));
-        let buffers = listed(sizes, |list| weights::list_buffers(list, plan, Module::Router, counts.moe.there));
-        Self { layers, tensors: with_kinds(weights, buffers) }
+        let weights = listed(|list| weights::list(list, plan, sizes, counts));
+        let buffers = listed(|list| weights::list_buffers(list, plan, sizes, Module::Router, buffers));
+        Self { layers: None, twice: false, tensors: with_kinds(weights, buffers) }
+    }
+
+    fn in_layers(self, numbers: String) -> Self {
+        Self { layers: Some(numbers), ..self }
+    }
+
+    fn in_blocks(self) -> Self {
+        Self { twice: true, ..self }
     }
 
     /// The multi-token-prediction modules, behind the last layer.
     fn mtp(plan: &Plan, layers: String, model: [Self; 2]) -> Self {
         let sizes = &plan.sizes();
-        let has_experts = plan.spec().architecture.layers.moe > 0;
-        let weights = listed(sizes, |list| weights::list_mtp(list, plan));
-        let buffers = listed(sizes, |list| weights::list_buffers(list, plan, Module::Mtp, has_experts.into()));
+        let moe = u64::from(plan.spec().architecture.layers.moe > 0);
+        let weights = listed(|list| weights::list_mtp(list, plan));
+        let buffers = Buffers { moe, ..Buffers::NONE };
+        let buffers = listed(|list| weights::list_buffers(list, plan, sizes, Module::Mtp, &buffers));
         let mut tensors = with_kinds(weights, buffers);
         for (_, whole) in model.into_iter().flat_map(|section| section.tensors) {
             if let Some((_, name)) = MTP_COPIES.iter().find(|(of, _)| *of == whole.name) {
                 tensors.push((Kind::Copy, Whole { name, module: Module::Mtp, ..whole }));
             }
         }
-        Self { layers: Some(layers), tensors }
+        Self { layers: Some(layers), twice: false, tensors }
     }
 
     /// Lists the tensors as a checkpoint has them.
     fn name(&self, naming: &Naming, list: &mut Vec<Tensor>) {
         for (kind, whole) in &self.tensors {
-            let rule = naming.rules.iter().find(|rule| rule.from.contains(&whole.name));
+            let rule = naming.rules.iter().copied().flatten().find(|rule| rule.from.contains(&whole.name));
             // What several become one of stands in the place of the first.
             let Some((name, shape)) = (match rule {
                 Some(rule) if rule.from[0] != whole.name => None,
@@ -200,7 +263,11 @@ impl Section {
     fn tensor(&self, naming: &Naming, name: &str, mut shape: Vec<u64>, of: (Kind, Module)) -> Option<Tensor> {
         let mut text = self.layers.as_ref().map_or_else(String::new, |layers| naming.layer.replace(LAYER, layers));
         if name.contains(EXPERT) {
-            text += &name.replace(EXPERT, &range(0, shape.remove(0))?);
+            text += &name.replace(EXPERT, &braces([Run::of(0, shape.remove(0), 1)?].into_iter())?);
+        } else if self.twice {
+            // Which of two blocks stands behind the module's name.
+            let (module, rest) = name.split_once('.')?;
+            text += &format!("{module}.{{0..1}}.{rest}");
         } else {
             text += name;
         }
@@ -223,9 +290,9 @@ fn with_kinds(weights: Vec<Whole>, buffers: Vec<Whole>) -> Vec<(Kind, Whole)> {
 }
 
 /// What is listed of one layer.
-fn listed(sizes: &Sizes, lists: impl FnOnce(&mut Sink<'_>)) -> Vec<Whole> {
+fn listed(lists: impl FnOnce(&mut Sink<'_>)) -> Vec<Whole> {
     let mut entries = vec![Entry::NONE; Inventory::CAPACITY];
     lists(&mut Sink::new(&mut entries));
     let len = entries.iter().take_while(|entry| !entry.name.is_empty()).count();
-    wholes(&entries[..len], sizes)
+    wholes(&entries[..len])
 }

@@ -3,7 +3,7 @@
 
 use crate::inventory::{Entry, Module};
 use crate::saturating::{add, mul};
-use crate::sizes::{Dim, Sizes};
+use crate::sizes::{Dim, Symbol};
 use alloc::vec::Vec;
 
 /// A tensor as files hold it, by its name in `weights.rs`; those of all experts of a layer are one, of experts first.
@@ -15,10 +15,10 @@ pub(super) struct Whole {
 }
 
 /// The tensors that entries of one layer are parts of.
-pub(super) fn wholes(entries: &[Entry], sizes: &Sizes) -> Vec<Whole> {
+pub(super) fn wholes(entries: &[Entry]) -> Vec<Whole> {
     let mut list: Vec<Whole> = Vec::new();
     for entry in entries {
-        let shape = flat(&entry.shape, sizes);
+        let shape = flat(&entry.shape);
         match list.last_mut() {
             // Parts are rows of it.
             Some(last) if last.name == entry.name => last.shape[0] = add(last.shape[0], shape[0]),
@@ -28,12 +28,12 @@ pub(super) fn wholes(entries: &[Entry], sizes: &Sizes) -> Vec<Whole> {
     list
 }
 
-fn flat(shape: &[Dim; 4], sizes: &Sizes) -> Vec<u64> {
+fn flat(shape: &[Dim; 4]) -> Vec<u64> {
     let len = shape.iter().rposition(|dim| *dim != Dim::ONE).map_or(1, |last| last + 1);
     let (mut flat, mut before): (Vec<u64>, &Dim) = (Vec::new(), &Dim::ONE);
     for dim in &shape[..len] {
         match flat.last_mut() {
-            Some(last) if are_one(before, dim, sizes) => *last = mul(*last, dim.global),
+            Some(last) if are_one(before, dim) => *last = mul(*last, dim.global),
             _ => flat.push(dim.global),
         }
         before = dim;
@@ -42,8 +42,10 @@ fn flat(shape: &[Dim; 4], sizes: &Sizes) -> Vec<u64> {
 }
 
 /// Whether two dimensions behind each other are heads and the width of each.
-fn are_one(heads: &Dim, width: &Dim, sizes: &Sizes) -> bool {
-    let is_attention = *heads == sizes.heads || *heads == sizes.kv_heads;
-    let is_indexer = *heads == sizes.indexer_heads && *width == sizes.indexer_dim;
-    *heads != Dim::ONE && (is_attention || is_indexer)
+fn are_one(heads: &Dim, width: &Dim) -> bool {
+    match heads.symbol {
+        Symbol::Heads | Symbol::KvHeads => true,
+        Symbol::IndexerHeads => width.symbol == Symbol::IndexerDim,
+        _ => false,
+    }
 }

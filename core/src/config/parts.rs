@@ -154,7 +154,7 @@ pub(super) fn every(fields: &mut Fields<'_>, step: &'static str, ffn: &'static s
         );
     }
     let moe = count / moe_every;
-    Layers { dense: count - moe, moe, ffn: fields.number(ffn), moe_every }
+    Layers { dense: count - moe, moe, ffn: fields.number(ffn), moe_every, ..Layers::DEFAULT }
 }
 
 /// Experts in every layer.

@@ -8,7 +8,7 @@ mod table;
 mod when;
 
 pub use quantity::Quantity;
-pub(crate) use quantity::{gcd, heads_in_blocks, shape};
+pub(crate) use quantity::{gcd, heads_in_blocks, layers, shape};
 pub use table::{ADVICE, BUDGET_LAWS, LAWS};
 pub use when::When;
 
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::saturating::{add, cut};
 use crate::spec::{NUMBER_MAX, Schedule, Spec, StageList, Stages, Weighed};
 use crate::stages::{self, Division, Misfit};
-use quantity::SHAPE;
+use quantity::{LAYERS, SHAPE};
 
 /// One rule that a declaration must satisfy.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Law {
             Rule::IsOn(key) | Rule::IsKept(key) | Rule::Given(key) | Rule::OneOf(key, _) => KeySet::EMPTY.with(key),
             Rule::LayersFallToStages | Rule::RanksHoldLayers => {
                 let stages = KeySet::of(&[Key::StagesFirst, Key::StagesLast, Key::StagesEmbedding, Key::StagesLoss]);
-                stages.union(KeySet::of(&[Key::LayersDense, Key::LayersMoe])).union(KeySet::of(SHAPE))
+                stages.union(KeySet::of(LAYERS)).union(KeySet::of(SHAPE))
             }
             Rule::ChunksOfSchedule => KeySet::of(SHAPE),
             Rule::LastGroupFills => KeySet::of(&[Key::BatchCount, Key::BatchGroup, Key::MeshPp]),
@@ -214,7 +214,6 @@ pub(crate) const fn last_group(n: &Numbers) -> u64 {
 
 /// How the layers fall to stages, without a list.
 pub(crate) const fn division(n: &Numbers) -> Result<Division, Misfit> {
-    let layers = add(n.of(Key::LayersDense), n.of(Key::LayersMoe));
     let stages = Stages {
         list: StageList::NONE,
         first: n.of(Key::StagesFirst),
@@ -222,7 +221,7 @@ pub(crate) const fn division(n: &Numbers) -> Result<Division, Misfit> {
         embedding: Weighed::at(n.of(Key::StagesEmbedding)),
         loss: Weighed::at(n.of(Key::StagesLoss)),
     };
-    stages::divide(layers, shape(n), stages)
+    stages::divide(layers(n), shape(n), stages)
 }
 
 /// The load of the hottest rank over the balanced one, at worst, in thousandths, rounded down: every token sends

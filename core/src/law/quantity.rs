@@ -2,7 +2,7 @@
 
 use crate::key::{Key, Numbers};
 use crate::saturating::{add, cut, zero_or};
-use crate::spec::{Schedule, Split, Switch};
+use crate::spec::{LayerKind, Schedule, Split, Switch};
 use crate::stages::Shape;
 
 /// A number that a law speaks of.
@@ -23,6 +23,12 @@ pub enum Quantity {
     ExpertReplicas,
     /// Virtual stages of the model: ranks of the pipeline times chunks of each.
     Places,
+    /// Decoder layers: those of the layer list, or dense ones and those with experts.
+    Layers,
+    /// Layers of the layer list that have some block.
+    LayersOf(LayerKind),
+    /// Layers of the layer list that have compressed attention, lightly or heavily.
+    CompressedLayers,
     /// Virtual stages of the stage list.
     ListedStages,
     /// Decoder layers of the stage list.
@@ -51,6 +57,8 @@ pub enum Quantity {
 pub(super) const STAGE_RANKS: &[Key] = &[Key::MeshTp, Key::MeshCp, Key::MeshDp];
 /// What the shape of the pipeline follows from.
 pub(super) const SHAPE: &[Key] = &[Key::MeshPp, Key::MeshVpp, Key::Schedule, Key::StagesList];
+/// What the number of layers follows from.
+pub(super) const LAYERS: &[Key] = &[Key::LayersDense, Key::LayersMoe, Key::LayersList];
 /// The axes that the ranks of an expert group lie on.
 pub(super) const EXPERT_RANKS: &[Key] = &[Key::MeshEp, Key::MeshEtp];
 
@@ -65,6 +73,8 @@ impl Quantity {
             Self::RingPieces => &[Key::MeshCp, Key::MeshTp, Key::MeshSequenceParallel],
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Places => SHAPE,
+            Self::Layers => LAYERS,
+            Self::LayersOf(_) | Self::CompressedLayers => &[Key::LayersList],
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
             Self::ListedMtpRank => &[Key::StagesList, Key::MeshPp],
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
@@ -124,9 +134,14 @@ impl Quantity {
             Self::ListedStages => of[Key::StagesList as usize] as u128,
             Self::ListedLayers => numbers.listed[0] as u128,
             Self::ListedMtp => numbers.listed[1] as u128,
-            Self::Places | Self::Group | Self::HeadBlocks | Self::KvHeadBlocks | Self::ListedMtpRank => {
-                self.rare(numbers)
-            }
+            Self::LayersOf(kind) => numbers.kinds[kind as usize] as u128,
+            Self::Layers
+            | Self::CompressedLayers
+            | Self::Places
+            | Self::Group
+            | Self::HeadBlocks
+            | Self::KvHeadBlocks
+            | Self::ListedMtpRank => self.rare(numbers),
             Self::Product(keys) => {
                 let (mut product, mut i) = (1, 0);
                 while i < keys.len() && product <= u64::MAX as u128 {
@@ -153,6 +168,11 @@ impl Quantity {
     const fn rare(self, numbers: &Numbers) -> u128 {
         match self {
             Self::Places => shape(numbers).places as u128,
+            Self::Layers => layers(numbers) as u128,
+            Self::CompressedLayers => {
+                let [.., compressed, heavy, _, _] = numbers.kinds;
+                compressed as u128 + heavy as u128
+            }
             // No module is on no rank, and so not on the first.
             Self::ListedMtpRank if numbers.listed[1] == 0 => 1,
             Self::ListedMtpRank => zero_or(numbers.listed[2].checked_rem(numbers.of(Key::MeshPp))) as u128,
@@ -169,6 +189,12 @@ impl Quantity {
     }
 }
 
+/// All decoder layers.
+pub(crate) const fn layers(n: &Numbers) -> u64 {
+    let listed = n.of(Key::LayersList);
+    if listed > 0 { listed } else { add(n.of(Key::LayersDense), n.of(Key::LayersMoe)) }
+}
+
 /// The shape of the pipeline.
 pub(crate) const fn shape(n: &Numbers) -> Shape {
     let schedule = Schedule::at(n.of(Key::Schedule));
@@ -183,6 +209,7 @@ pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
             [zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))), 0, 0]
         }
         Some(_) => [n.of(Key::AttentionHeadDim), 0, 0],
+        None if n.get(Key::AttentionOutputRank).is_some() => [n.of(Key::AttentionHeadDim), 0, 0],
         None => {
             let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
             // A replicated rotary part is apart from the heads that are split.

@@ -56,6 +56,12 @@ impl When {
     const fn words(self) -> &'static str {
         match self {
             Self::Gqa => "under grouped-query attention",
+            Self::LayerList => "with a layer list",
+            Self::NoMixer => "without a mixer",
+            Self::Mixer => "with a mixer",
+            Self::Compressed => "under compressed attention",
+            Self::NotCompressed => "without compressed attention",
+            Self::Composed => "in the worked example, with a layer list or networks beside experts",
             Self::Dense => "with dense layers",
             Self::DenseSplit => "with dense layers, split over `mesh.tp`",
             Self::Spaced => "where `layers.moe_every` is above 1",
@@ -121,6 +127,9 @@ const fn named(text: Text, quantity: Quantity) -> Text {
         Quantity::RingPieces => text.str("`mesh.cp` x lcm(2, `mesh.tp` under sequence parallelism)"),
         Quantity::ExpertReplicas => text.str("`mesh.tp` x `mesh.cp` x `mesh.dp` / (`mesh.ep` x `mesh.etp`)"),
         Quantity::Places => text.str("`mesh.pp` x `mesh.vpp`"),
+        Quantity::Layers => text.str("the number of layers in `layers.list`, or `layers.dense` + `layers.moe`,"),
+        Quantity::LayersOf(kind) => text.str("the number of layers with ").str(kind.name()).str(" in `layers.list`"),
+        Quantity::CompressedLayers => text.str("the number of layers with compressed attention in `layers.list`"),
         Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),

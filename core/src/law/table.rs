@@ -4,7 +4,7 @@ use super::Quantity::{self, Just, Of, Product, Sum};
 use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
-use crate::spec::{NUMBER_MAX, Schedule, StageList, Target, ZeroStage};
+use crate::spec::{Beside, Checkpoint, LayerKind, NUMBER_MAX, Schedule, StageList, Target, ZeroStage};
 use crate::stages::CHUNKS_MAX;
 
 const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
@@ -22,9 +22,9 @@ pub const LAWS: &[Law] = &[
     law(
         "norms-per-layer",
         &[Key::NormsPerLayer],
-        AtMost(Of(Key::NormsPerLayer), Just(4)),
+        AtMost(Of(Key::NormsPerLayer), Just(7)),
         When::Always,
-        "a norm stands in front of each of a layer's two blocks, and may stand behind it",
+        "a norm stands in front of each of a layer's blocks, of which there are three at most, and may stand behind it",
     ),
     law(
         "layer-count",
@@ -48,11 +48,60 @@ pub const LAWS: &[Law] = &[
         "where layers with experts stand apart, stages are looked at one by one",
     ),
     law(
+        "layer-list-dense",
+        &[Key::LayersDense, Key::LayersList],
+        Equal(Of(Key::LayersDense), Quantity::LayersOf(LayerKind::Dense)),
+        When::LayerList,
+        "each small letter of a layer list is a layer with a dense network, or of one that has `e` or `d` each `d`",
+    ),
+    law(
+        "layer-list-moe",
+        &[Key::LayersMoe, Key::LayersList],
+        Equal(Of(Key::LayersMoe), Quantity::LayersOf(LayerKind::Moe)),
+        When::LayerList,
+        "each capital letter of a layer list is a layer with experts, or of one that has `e` or `d` each `e`",
+    ),
+    law(
+        "layer-list-every",
+        &[Key::LayersMoeEvery],
+        AtMost(Of(Key::LayersMoeEvery), Just(1)),
+        When::LayerList,
+        "a layer list says itself which layers have experts",
+    ),
+    law(
+        "layer-list-beside",
+        &[Key::LayersBeside, Key::LayersList],
+        Rule::OneOf(Key::LayersBeside, &[Beside::None as u64, Beside::Dense as u64]),
+        When::LayerList,
+        "layers of two blocks have attention in both, and no list",
+    ),
+    law(
+        "layer-list-mixer",
+        &[Key::LayersList],
+        AtMost(Quantity::LayersOf(LayerKind::Mixer), Just(0)),
+        When::NoMixer,
+        "what stands in the layers `m`, `mixer` says",
+    ),
+    law(
+        "mixer-unused",
+        &[Key::Mixer, Key::LayersList],
+        AtLeast(Quantity::LayersOf(LayerKind::Mixer), Just(1)),
+        When::Mixer,
+        "`mixer` is what stands in the layers `m` of `layers.list`",
+    ),
+    law(
+        "layer-list-compressed",
+        &[Key::LayersList],
+        AtMost(Quantity::CompressedLayers, Just(0)),
+        When::NotCompressed,
+        "layers `c` and `h` have `attention: compressed`",
+    ),
+    law(
         "dense-ffn-given",
         &[Key::LayersFfn],
         Rule::Given(Key::LayersFfn),
         When::Dense,
-        "dense layers have a feed-forward network",
+        "dense layers have a feed-forward network, and so has what experts stand beside",
     ),
     law(
         "routed-given",
@@ -153,6 +202,62 @@ pub const LAWS: &[Law] = &[
         "an indexer's queries come out of the query latent",
     ),
     law(
+        "compressed-query-rank",
+        &[Key::AttentionQRank],
+        Rule::Given(Key::AttentionQRank),
+        When::Compressed,
+        "queries of compressed attention go through a latent",
+    ),
+    law(
+        "compressed-head-dim",
+        &[Key::AttentionHeadDim],
+        Rule::Given(Key::AttentionHeadDim),
+        When::Compressed,
+        "the one key/value head of compressed attention is of some width",
+    ),
+    law(
+        "compressed-indexer",
+        &[Key::AttentionIndexerHeads],
+        Rule::Given(Key::AttentionIndexerHeads),
+        When::Compressed,
+        "an indexer chooses the compressed tokens that attention looks at",
+    ),
+    law(
+        "output-groups",
+        &[Key::AttentionOutputGroups, Key::AttentionHeads],
+        Divides(Of(Key::AttentionOutputGroups), Of(Key::AttentionHeads)),
+        When::Compressed,
+        "the output of as many heads goes through each latent",
+    ),
+    law(
+        "mixer-kv-heads",
+        &[Key::MixerKvHeads, Key::MixerHeads],
+        Divides(Of(Key::MixerKvHeads), Of(Key::MixerHeads)),
+        When::Given(Key::MixerKvHeads),
+        "each key/value head serves the same number of query heads",
+    ),
+    law(
+        "mixer-value-heads",
+        &[Key::MixerKeyHeads, Key::MixerValueHeads],
+        Divides(Of(Key::MixerKeyHeads), Of(Key::MixerValueHeads)),
+        When::Given(Key::MixerKeyHeads),
+        "each head of keys serves the same number of heads of values",
+    ),
+    law(
+        "mixer-groups",
+        &[Key::MixerGroups, Key::MixerHeads],
+        Divides(Of(Key::MixerGroups), Of(Key::MixerHeads)),
+        When::Given(Key::MixerGroups),
+        "each group's matrices serve the same number of heads",
+    ),
+    law(
+        "hash-layers",
+        &[Key::ExpertsHashLayers, Key::LayersMoe],
+        AtMost(Of(Key::ExpertsHashLayers), Of(Key::LayersMoe)),
+        When::Always,
+        "a table routes the tokens of the first layers with experts",
+    ),
+    law(
         "world-size",
         &[Key::MeshDp, Key::MeshTp, Key::MeshPp, Key::MeshCp],
         AtMost(WORLD, Just(NUMBER_MAX)),
@@ -216,6 +321,48 @@ pub const LAWS: &[Law] = &[
         "key/value heads are split over tensor-parallel ranks, or each is replicated the same number of times",
     ),
     law(
+        "output-groups-tp",
+        &[Key::MeshTp, Key::AttentionOutputGroups],
+        Divides(Of(Key::MeshTp), Of(Key::AttentionOutputGroups)),
+        When::Compressed,
+        "tensor parallelism splits the latents of the output by groups of heads",
+    ),
+    law(
+        "mixer-heads-tp",
+        &[Key::MeshTp, Key::MixerHeads],
+        Divides(Of(Key::MeshTp), Of(Key::MixerHeads)),
+        When::Given(Key::MixerHeads),
+        "tensor parallelism splits a mixer by heads",
+    ),
+    law(
+        "mixer-kv-heads-tp",
+        &[Key::MeshTp, Key::MixerKvHeads],
+        EitherDivides(Of(Key::MeshTp), Of(Key::MixerKvHeads)),
+        When::Given(Key::MixerKvHeads),
+        "key/value heads are split over tensor-parallel ranks, or each is replicated the same number of times",
+    ),
+    law(
+        "mixer-key-heads-tp",
+        &[Key::MeshTp, Key::MixerKeyHeads],
+        Divides(Of(Key::MeshTp), Of(Key::MixerKeyHeads)),
+        When::Given(Key::MixerKeyHeads),
+        "tensor parallelism splits linear attention by heads of keys, and the heads of values with them",
+    ),
+    law(
+        "mixer-inner-tp",
+        &[Key::MeshTp, Key::MixerInner],
+        Divides(Of(Key::MeshTp), Of(Key::MixerInner)),
+        When::Given(Key::MixerInner),
+        "tensor parallelism splits Mamba by its channels",
+    ),
+    law(
+        "mixer-groups-tp",
+        &[Key::MeshTp, Key::MixerGroups],
+        Divides(Of(Key::MeshTp), Of(Key::MixerGroups)),
+        When::Given(Key::MixerGroups),
+        "tensor parallelism splits Mamba-2 by groups of heads",
+    ),
+    law(
         "dense-ffn-tp",
         &[Key::MeshTp, Key::LayersFfn],
         Divides(Of(Key::MeshTp), Of(Key::LayersFfn)),
@@ -253,7 +400,7 @@ pub const LAWS: &[Law] = &[
     law(
         "list-layers",
         &[Key::StagesList],
-        Equal(Quantity::ListedLayers, LAYERS),
+        Equal(Quantity::ListedLayers, Quantity::Layers),
         When::Listed,
         "a stage list holds every decoder layer once",
     ),
@@ -594,6 +741,13 @@ pub const LAWS: &[Law] = &[
         Rule::IsKept(Key::PrecisionActivations),
         When::Always,
         "backward reads activations; only the master copy and the moments can be left out",
+    ),
+    law(
+        "worked-example-layers",
+        &[Key::AccountingCheckpoint, Key::LayersList, Key::LayersBeside],
+        Rule::OneOf(Key::AccountingCheckpoint, &[Checkpoint::SubBlock as u64]),
+        When::Composed,
+        "one checkpoint a layer is counted for layers that are attention and one feed-forward network",
     ),
     // The two below judge budgets, so they come last and only where all others hold.
     law(

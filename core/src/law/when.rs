@@ -1,6 +1,6 @@
 //! Where a law applies, and the keys that decide it.
 
-use super::quantity::{SHAPE, shape};
+use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
 use crate::spec::{Context, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
 
@@ -11,9 +11,21 @@ pub enum When {
     Always,
     /// Under grouped-query attention.
     Gqa,
-    /// Where some layers are dense.
+    /// Where layers are listed one by one.
+    LayerList,
+    /// Where no mixer is described.
+    NoMixer,
+    /// Where one is.
+    Mixer,
+    /// Under compressed attention.
+    Compressed,
+    /// Under any other.
+    NotCompressed,
+    /// In the worked example, where not every layer is the same attention and one feed-forward network.
+    Composed,
+    /// Where some layers have a dense network.
     Dense,
-    /// Where some layers are dense and their network is split over `mesh.tp`.
+    /// Where some layers have a dense network that is split over `mesh.tp`.
     DenseSplit,
     /// Where layers with experts stand apart from one another.
     Spaced,
@@ -120,6 +132,20 @@ pub(super) const EXPERTS: KeySet =
 /// The keys that say whether weights are quantised in blocks.
 const BLOCKS: KeySet = KeySet::of(&[Key::PrecisionBlock, Key::PrecisionBlockAttention]);
 
+/// Whether some layers have a dense network.
+const fn has_dense(n: &Numbers) -> bool {
+    let beside = n.values[Key::LayersBeside as usize] > 0 && n.values[Key::LayersMoe as usize] > 0;
+    n.values[Key::LayersDense as usize] > 0 || beside
+}
+
+/// Each kind of mixer has one of these, and none of them may be 0.
+const fn has_mixer(n: &Numbers) -> bool {
+    n.of(Key::MixerHeads) + n.of(Key::MixerKeyHeads) + n.of(Key::MixerInner) > 0
+}
+
+/// The keys that decide whether some layers have a dense network.
+const DENSE: KeySet = KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::LayersBeside]);
+
 pub(super) const fn is_all_to_all(n: &Numbers) -> bool {
     n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
 }
@@ -143,8 +169,8 @@ impl When {
         match self {
             Self::Always => true,
             Self::Gqa => n.get(Key::AttentionKvHeads).is_some(),
-            Self::Dense => of[Key::LayersDense as usize] > 0,
-            Self::DenseSplit => of[Key::LayersDense as usize] > 0 && of[Key::PlacementDenseFfn as usize] == SPLIT,
+            Self::Dense => has_dense(n),
+            Self::DenseSplit => has_dense(n) && of[Key::PlacementDenseFfn as usize] == SPLIT,
             Self::Weighed => of[Key::StagesEmbedding as usize] + of[Key::StagesLoss as usize] > 0,
             Self::Layers => (moe || of[Key::LayersDense as usize] > 0) && of[Key::StagesList as usize] == 0,
             Self::Moe => moe,
@@ -176,6 +202,15 @@ impl When {
         let of = &n.values;
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
+            Self::LayerList => of[Key::LayersList as usize] > 0,
+            Self::NoMixer => !has_mixer(n),
+            Self::Mixer => has_mixer(n),
+            Self::Compressed => of[Key::AttentionOutputRank as usize] > 0,
+            Self::NotCompressed => of[Key::AttentionOutputRank as usize] == 0,
+            Self::Composed => {
+                n.get(Key::AccountingCheckpoint).is_some()
+                    && of[Key::LayersList as usize] + of[Key::LayersBeside as usize] > 0
+            }
             Self::Ring => is_ring(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
@@ -237,13 +272,17 @@ impl When {
     /// The keys that decide whether the law applies.
     pub(super) const fn keys(self) -> KeySet {
         match self {
-            // A kind is known wherever it is written, so `attention`, `routing` and switches never wait.
-            Self::Always | Self::Gqa => KeySet::EMPTY,
-            Self::Dense => KeySet::of(&[Key::LayersDense]),
-            Self::DenseSplit => KeySet::of(&[Key::LayersDense, Key::PlacementDenseFfn]),
+            // A kind is known wherever it is written, so `attention`, `mixer`, `routing` and switches never wait.
+            Self::Always | Self::Gqa | Self::NoMixer | Self::Mixer | Self::Compressed | Self::NotCompressed => {
+                KeySet::EMPTY
+            }
+            Self::LayerList => KeySet::of(&[Key::LayersList]),
+            Self::Composed => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
+            Self::Dense => DENSE,
+            Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),
             Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery]),
             Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
-            Self::Layers => KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::StagesList]),
+            Self::Layers => KeySet::of(LAYERS).with(Key::StagesList),
             Self::NoShared => KeySet::of(&[Key::ExpertsShared]),
             Self::Listed => KeySet::of(&[Key::StagesList]),
             Self::Chunked => KeySet::of(SHAPE),

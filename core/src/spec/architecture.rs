@@ -3,8 +3,10 @@
 use super::schema::{Field, Kind, NUMBER_MAX, Value, field_code, field_decode, field_default, field_in_range};
 use super::schema::{Word, field_required, field_type, field_value, group, kind, words};
 use super::values::Switch;
+use super::{LayerKind, LayerList};
 use crate::key::{Key, KeySet, Numbers};
-use crate::saturating::{add, mul, zero_or};
+use crate::mixers::{Attention, Gqa, Mixer};
+use crate::saturating::{add, mul};
 
 group! {
     /// The decoder layers: dense ones first, then those with experts (DeepSeek's `first_k_dense_replace`), all of them or
@@ -18,7 +20,35 @@ group! {
         ffn: number at least 0 = LayersFfn, default 0;
         /// From one layer with experts to the next; 2 puts a dense layer in front of each.
         moe_every: number at least 1 = LayersMoeEvery, default 1;
+        /// What each layer is made of, a letter for each: `"(MMMA)*12"`. Left out, all have the same attention, and the
+        /// other keys say where experts are.
+        list: layer_list = LayersList, default LayerList::NONE;
+        /// What layers with experts have beside them.
+        beside: Beside = LayersBeside, default Beside::None;
+        /// Whether feed-forward networks, experts among them, have a gate: three matrices, or two without (Nemotron-H).
+        gated: Switch = LayersGated, default Switch::On;
     }
+}
+
+words! {
+    /// What layers with experts have beside them.
+    Beside {
+        /// Experts alone.
+        None = "none",
+        /// A dense network in parallel, of width `layers.ffn` (Arctic, Gemma 4).
+        Dense = "dense",
+        /// Two blocks of attention and dense network, across which the experts are a shortcut (LongCat-Flash).
+        TwoBlocks = "two_blocks",
+    }
+}
+
+/// How many blocks of each kind a run of layers has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blocks {
+    /// With the model's attention, its mixer, compressed and heavily compressed attention.
+    pub(crate) mixers: [u64; 4],
+    pub(crate) dense: u64,
+    pub(crate) moe: u64,
 }
 
 impl Layers {
@@ -28,7 +58,28 @@ impl Layers {
         self.dense.saturating_sub(mul(self.moe, self.moe_every.saturating_sub(1)))
     }
 
-    /// Layers with experts among so many from one on.
+    /// The blocks of so many layers from one on. Where experts have dense networks beside them, these are not counted.
+    pub(crate) const fn blocks(&self, first: u64, count: u64) -> Blocks {
+        if !self.list.is_none() {
+            return self.listed(first, count);
+        }
+        let moe = self.moe_among(first, count);
+        Blocks { mixers: [count, 0, 0, 0], dense: count - moe, moe }
+    }
+
+    /// The same of a list. Apart, since const evaluation sets up all of a function that it calls.
+    const fn listed(&self, first: u64, count: u64) -> Blocks {
+        const NOT_MIXERS: usize = LayerKind::Dense as usize;
+        let (mut mixers, mut kind) = ([0; NOT_MIXERS], 0);
+        while kind < NOT_MIXERS {
+            mixers[kind] = self.list.among(LayerKind::ALL[kind], first, count);
+            kind += 1;
+        }
+        let (dense, moe) = (LayerKind::Dense, LayerKind::Moe);
+        Blocks { mixers, dense: self.list.among(dense, first, count), moe: self.list.among(moe, first, count) }
+    }
+
+    /// Layers with experts among so many from one on, where there is no list.
     #[must_use]
     #[allow(clippy::implicit_saturating_sub)] // const evaluation notices a call of the standard library's
     pub const fn moe_among(&self, first: u64, count: u64) -> u64 {
@@ -38,56 +89,16 @@ impl Layers {
         if self.moe_every <= 1 { behind - before } else { behind / self.moe_every - before / self.moe_every }
     }
 
-    /// Layers of either kind.
+    /// All layers.
     #[must_use]
     pub const fn count(&self) -> u64 {
-        add(self.dense, self.moe)
+        if self.list.is_none() { add(self.dense, self.moe) } else { self.list.layers() }
     }
-}
 
-group! {
-    /// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): queries and keys go through a latent.
-    Mla {
-        /// Query heads, split over tensor-parallel ranks.
-        heads: number at least 1 = AttentionHeads;
-        /// Width of the query latent; 0 projects queries straight from the hidden state.
-        q_rank: number at least 0 = AttentionQRank, default 0;
-        /// Width of the key/value latent.
-        kv_rank: number at least 1 = AttentionKvRank;
-        /// Width of a query or key head without rotary position.
-        nope: number at least 1 = AttentionNope;
-        /// Width of the rotary part; its key is shared by all heads.
-        rope: number at least 1 = AttentionRope;
-        /// Width of a value head.
-        value: number at least 1 = AttentionValue;
-        /// Heads of the indexer that chooses the tokens attention looks at (DeepSeek-V3.2's `index_n_heads`); 0 without one.
-        indexer_heads: number at least 0 = AttentionIndexerHeads, default 0;
-        /// Width of an indexer's head, the rotary part in it; needed where `attention.indexer_heads` is not 0.
-        indexer_dim: number at least 0 = AttentionIndexerDim, default 0;
-    }
-}
-
-words! {
-    /// Which projections of attention have a bias.
-    Bias {
-        /// None.
-        None = "none",
-        /// Those of query, key and value.
-        Qkv = "qkv",
-        /// These and the output's.
-        All = "all",
-    }
-}
-
-words! {
-    /// What queries and keys are normalised over, by a weight of its own each.
-    QkNorm {
-        /// They are not.
-        None = "none",
-        /// Each head, by one weight for all heads (Qwen3).
-        Head = "head",
-        /// All heads together, by a weight of their whole width (OLMoE).
-        Full = "full",
+    /// Dense networks: those of dense layers, and those that layers with experts have beside them.
+    #[must_use]
+    pub const fn has_dense(&self) -> bool {
+        self.dense > 0 || self.moe > 0 && !matches!(self.beside, Beside::None)
     }
 }
 
@@ -116,43 +127,6 @@ words! {
 }
 
 group! {
-    /// Grouped-query attention; with as many key/value heads as query heads it is multi-head attention.
-    Gqa {
-        /// Query heads, split over tensor-parallel ranks.
-        heads: number at least 1 = AttentionHeads;
-        /// Key/value heads, split over tensor-parallel ranks, or replicated where there are fewer of them.
-        kv_heads: number at least 1 = AttentionKvHeads;
-        /// Width of a head. Left out (0 in a Spec) it is `hidden` over `heads`.
-        head_dim: number at least 0 = AttentionHeadDim, default 0;
-        /// Which projections have a bias.
-        bias: Bias = AttentionBias, default Bias::None;
-        /// What queries and keys are normalised over.
-        qk_norm: QkNorm = AttentionQkNorm, default QkNorm::None;
-        /// Whether each head has a learned score that attends to nothing (gpt-oss).
-        sinks: Switch = AttentionSinks, default Switch::Off;
-        /// Whether the query projection is twice as wide and one half gates the output (Qwen3-Next).
-        output_gate: Switch = AttentionOutputGate, default Switch::Off;
-    }
-}
-
-impl Gqa {
-    /// Width of a head in a model of this hidden width.
-    #[must_use]
-    pub const fn head_width(&self, hidden: u64) -> u64 {
-        if self.head_dim == 0 { zero_or(hidden.checked_div(self.heads)) } else { self.head_dim }
-    }
-}
-
-/// The attention of every layer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Attention {
-    /// Multi-head latent attention.
-    Mla(Mla),
-    /// Grouped-query attention.
-    Gqa(Gqa),
-}
-
-group! {
     /// Router and experts of a layer.
     Experts {
         /// Routed experts, shared out over expert-parallel ranks.
@@ -177,6 +151,16 @@ group! {
         active_groups: number at least 1 = ExpertsActiveGroups, default 1;
         /// A value per expert that corrects the router's load.
         correction_bias: CorrectionBias = ExpertsCorrectionBias, default CorrectionBias::Off;
+        /// Width that routed experts read and write, with a projection before and behind them (Nemotron 3 Super); 0 where
+        /// it is `hidden`.
+        latent: number at least 0 = ExpertsLatent, default 0;
+        /// Experts that hand their input on: the router alone knows them (LongCat-Flash's `zero_expert_num`).
+        identity: number at least 0 = ExpertsIdentity, default 0;
+        /// The first layers with experts whose tokens are routed by a table of the vocabulary (DeepSeek-V4's
+        /// `num_hash_layers`).
+        hash_layers: number at least 0 = ExpertsHashLayers, default 0;
+        /// Whether the router scales its input, and each expert's output (Gemma 4).
+        router_scale: Switch = ExpertsRouterScale, default Switch::Off;
     }
 }
 
@@ -193,12 +177,20 @@ pub struct Architecture {
     pub head_bias: Switch,
     /// Every norm.
     pub norm: Norm,
-    /// Norms of each layer, beside those of its attention: two in front of its blocks, four also behind them (Grok-1).
+    /// Norms of each layer, beside those of its attention: two in front of its blocks, four also behind them (Grok-1), seven
+    /// where a dense network stands beside the experts (Gemma 4); of layers that are one block, of each.
     pub norms_per_layer: u64,
+    /// Whether each layer has a scalar, a buffer, that scales its output (Gemma 4).
+    pub layer_scalar: Switch,
+    /// Residual streams that learned connections mix around each block (DeepSeek-V4's `hc_mult`, arXiv:2409.19606); 0 for
+    /// the one that needs none.
+    pub hyper_connections: u64,
     /// Decoder layers.
     pub layers: Layers,
-    /// Attention of every layer.
+    /// Attention of every layer, or of those that `layers.list` says.
     pub attention: Attention,
+    /// What takes the place of attention in the other layers of `layers.list`.
+    pub mixer: Mixer,
     /// Router and experts.
     pub experts: Experts,
     /// Multi-token-prediction modules behind the last layer (DeepSeek-V3's `num_nextn_predict_layers`).
@@ -228,8 +220,11 @@ impl Architecture {
         head_bias: Switch::Off,
         norm: Norm::Rms,
         norms_per_layer: 2,
+        layer_scalar: Switch::Off,
+        hyper_connections: 0,
         layers: Layers::DEFAULT,
         attention: Attention::Gqa(Gqa::DEFAULT),
+        mixer: Mixer::None,
         experts: Experts::DEFAULT,
         mtp: 0,
     };
@@ -242,15 +237,11 @@ impl Architecture {
         Field { key: Key::HeadBias, value: Value::Choice { words: Switch::WORDS, kinds: &[] }, required: false },
         Field { key: Key::Norm, value: Value::Choice { words: Norm::WORDS, kinds: &[] }, required: false },
         Field { key: Key::NormsPerLayer, value: Value::Number { min: 1 }, required: false },
+        Field { key: Key::LayerScalar, value: Value::Choice { words: Switch::WORDS, kinds: &[] }, required: false },
+        Field { key: Key::HyperConnections, value: Value::Number { min: 0 }, required: false },
         Field { key: Key::Layers, value: kind(&[Kind::plain("layers", "Layers", Layers::FIELDS)]), required: true },
-        Field {
-            key: Key::Attention,
-            value: kind(&[
-                Kind { word: "mla", ty: "Mla", variant: "Attention::Mla", fields: Mla::FIELDS },
-                Kind { word: "gqa", ty: "Gqa", variant: "Attention::Gqa", fields: Gqa::FIELDS },
-            ]),
-            required: true,
-        },
+        Field { key: Key::Attention, value: kind(Attention::KINDS), required: true },
+        Field { key: Key::Mixer, value: Value::Choice { words: Mixer::WORDS, kinds: Mixer::KINDS }, required: false },
         Field {
             key: Key::Experts,
             value: kind(&[Kind::plain("experts", "Experts", Experts::FIELDS)]),

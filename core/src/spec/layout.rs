@@ -1,7 +1,7 @@
 //! How a model is laid out and run.
 
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
-use super::schema::{field_required, field_type, field_value, group, group_words, kind, words};
+use super::schema::{field_required, field_type, field_value, group, group_words, kind, kinds, words};
 use super::stage_list::StageList;
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
@@ -302,13 +302,14 @@ group! {
     }
 }
 
-/// How many token copies a rank's experts must make room for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Routing {
-    /// No token is dropped.
-    Dropless(Dropless),
-    /// A fixed number of slots for each expert.
-    Capacity(Capacity),
+kinds! {
+    /// How many token copies a rank's experts must make room for.
+    Routing {
+        /// No token is dropped.
+        Dropless = "dropless",
+        /// A fixed number of slots for each expert.
+        Capacity = "capacity",
+    }
 }
 
 group_words! {
@@ -371,14 +372,15 @@ group! {
     }
 }
 
-/// By whose rules activations and transients are counted. Neither of these counts MTP modules or the
-/// router's correction bias on a rank.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Accounting {
-    /// arXiv:2502.07846.
-    Paper(Paper),
-    /// The hand-sized worked example.
-    WorkedExample(WorkedExample),
+kinds! {
+    /// By whose rules activations and transients are counted. Neither of these counts MTP modules or the router's correction
+    /// bias on a rank.
+    Accounting {
+        /// arXiv:2502.07846.
+        Paper = "paper",
+        /// The hand-sized worked example.
+        WorkedExample = "worked_example",
+    }
 }
 
 group_words! {
@@ -492,29 +494,12 @@ impl Layout {
         Field { key: Key::Recompute, value: Value::Choice { words: Recompute::WORDS, kinds: &[] }, required: false },
         Field {
             key: Key::Routing,
-            value: Value::Choice {
-                words: Routing::WORDS,
-                kinds: &[
-                    Kind { word: "dropless", ty: "Dropless", variant: "Routing::Dropless", fields: Dropless::FIELDS },
-                    Kind { word: "capacity", ty: "Capacity", variant: "Routing::Capacity", fields: Capacity::FIELDS },
-                ],
-            },
+            value: Value::Choice { words: Routing::WORDS, kinds: Routing::KINDS },
             required: false,
         },
         Field {
             key: Key::Accounting,
-            value: Value::Choice {
-                words: Accounting::WORDS,
-                kinds: &[
-                    Kind { word: "paper", ty: "Paper", variant: "Accounting::Paper", fields: Paper::FIELDS },
-                    Kind {
-                        word: "worked_example",
-                        ty: "WorkedExample",
-                        variant: "Accounting::WorkedExample",
-                        fields: WorkedExample::FIELDS,
-                    },
-                ],
-            },
+            value: Value::Choice { words: Accounting::WORDS, kinds: Accounting::KINDS },
             required: true,
         },
         Field { key: Key::Target, value: Value::Choice { words: Target::WORDS, kinds: &[] }, required: false },

@@ -7,13 +7,19 @@
 mod architecture;
 #[cfg(feature = "serde")]
 pub mod file;
+mod layer_list;
 mod layout;
 pub(crate) mod schema;
 mod stage_list;
 mod values;
 
 pub use crate::device::Device;
-pub use architecture::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Mla, Norm, QkNorm};
+pub use crate::mixers::{
+    Attention, Bias, Compressed, GatedDeltaNet, Gqa, Kda, Lightning, LocalGqa, Mamba1, Mamba2, Mixer, Mla, QkNorm,
+};
+pub(crate) use architecture::Blocks;
+pub use architecture::{Architecture, Beside, CorrectionBias, Experts, Layers, Norm};
+pub use layer_list::{LayerKind, LayerList};
 pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
     Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
@@ -33,6 +39,13 @@ pub const GROUPS: &[&[Field]] = &[
     Layers::FIELDS,
     Mla::FIELDS,
     Gqa::FIELDS,
+    Compressed::FIELDS,
+    LocalGqa::FIELDS,
+    GatedDeltaNet::FIELDS,
+    Kda::FIELDS,
+    Lightning::FIELDS,
+    Mamba1::FIELDS,
+    Mamba2::FIELDS,
     Experts::FIELDS,
     Layout::FIELDS,
     Mesh::FIELDS,
@@ -83,12 +96,19 @@ impl Spec {
         n.put(Key::HeadBias, a.head_bias as u64);
         n.put(Key::Norm, a.norm as u64);
         n.put(Key::NormsPerLayer, a.norms_per_layer);
+        n.put(Key::LayerScalar, a.layer_scalar as u64);
+        n.put(Key::HyperConnections, a.hyper_connections);
         n.put(Key::Mtp, a.mtp);
         a.layers.read(n);
-        match &a.attention {
-            Attention::Mla(mla) => mla.read(n),
-            Attention::Gqa(gqa) => gqa.read(n),
+        if !a.layers.list.is_none() {
+            let mut kind = 0;
+            while kind < LayerKind::ALL.len() {
+                n.kinds[kind] = a.layers.list.count(LayerKind::ALL[kind]);
+                kind += 1;
+            }
         }
+        a.attention.read(n);
+        a.mixer.read(n);
         a.experts.read(n);
         l.mesh.read(n);
         l.stages.read(n);
@@ -106,14 +126,8 @@ impl Spec {
         l.precision.read(n);
         l.batch.read(n);
         n.put(Key::Recompute, l.recompute as u64);
-        match &l.routing {
-            Routing::Dropless(dropless) => dropless.read(n),
-            Routing::Capacity(capacity) => capacity.read(n),
-        }
-        match &l.accounting {
-            Accounting::Paper(paper) => paper.read(n),
-            Accounting::WorkedExample(example) => example.read(n),
-        }
+        l.routing.read(n);
+        l.accounting.read(n);
         n.put(Key::Target, l.target as u64);
         n.put(Key::Device, l.device as u64);
         n.put(Key::Headroom, l.headroom.percent);
@@ -150,23 +164,13 @@ impl Spec {
     #[must_use]
     pub const fn is_in_range(&self) -> bool {
         let (a, l) = (&self.architecture, &self.layout);
-        let attention = match &a.attention {
-            Attention::Mla(mla) => mla.is_in_range(),
-            Attention::Gqa(gqa) => gqa.is_in_range(),
-        };
-        let routing = match &l.routing {
-            Routing::Dropless(dropless) => dropless.is_in_range(),
-            Routing::Capacity(capacity) => capacity.is_in_range(),
-        };
-        let accounting = match &l.accounting {
-            Accounting::Paper(paper) => paper.is_in_range(),
-            Accounting::WorkedExample(example) => example.is_in_range(),
-        };
         let top = a.hidden >= 1 && a.hidden <= NUMBER_MAX && a.vocab >= 1 && a.vocab <= NUMBER_MAX;
         top && a.mtp <= NUMBER_MAX
             && a.norms_per_layer >= 1
             && a.norms_per_layer <= NUMBER_MAX
-            && attention
+            && a.hyper_connections <= NUMBER_MAX
+            && a.attention.is_in_range()
+            && a.mixer.is_in_range()
             && a.layers.is_in_range()
             && a.experts.is_in_range()
             && l.mesh.is_in_range()
@@ -175,8 +179,8 @@ impl Spec {
             && l.zero.is_in_range()
             && l.placement.is_in_range()
             && l.precision.is_in_range()
-            && routing
-            && accounting
+            && l.routing.is_in_range()
+            && l.accounting.is_in_range()
             && l.headroom.percent <= NUMBER_MAX
     }
 
@@ -194,6 +198,8 @@ impl Spec {
             Key::HeadBias => a.head_bias = Switch::at(code),
             Key::Norm => a.norm = Norm::at(code),
             Key::NormsPerLayer => a.norms_per_layer = code,
+            Key::LayerScalar => a.layer_scalar = Switch::at(code),
+            Key::HyperConnections => a.hyper_connections = code,
             Key::Mtp => a.mtp = code,
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),
@@ -206,12 +212,14 @@ impl Spec {
                 self.choose(key, 0);
             }
             Key::Accounting => self.choose(key, code),
+            Key::Mixer => {
+                assert!(code == 0, "the list of choices is shorter");
+                a.mixer = Mixer::None;
+            }
             _ => {
                 a.layers.set(key, code);
-                match &mut a.attention {
-                    Attention::Mla(mla) => mla.set(key, code),
-                    Attention::Gqa(gqa) => gqa.set(key, code),
-                }
+                a.attention.set(key, code);
+                a.mixer.set(key, code);
                 a.experts.set(key, code);
                 l.mesh.set(key, code);
                 l.stages.set(key, code);
@@ -219,14 +227,8 @@ impl Spec {
                 l.placement.set(key, code);
                 l.precision.set(key, code);
                 l.batch.set(key, code);
-                match &mut l.routing {
-                    Routing::Dropless(dropless) => dropless.set(key, code),
-                    Routing::Capacity(capacity) => capacity.set(key, code),
-                }
-                match &mut l.accounting {
-                    Accounting::Paper(paper) => paper.set(key, code),
-                    Accounting::WorkedExample(example) => example.set(key, code),
-                }
+                l.routing.set(key, code);
+                l.accounting.set(key, code);
             }
         }
     }
@@ -238,8 +240,8 @@ impl Spec {
     pub const fn choose(&mut self, key: Key, kind: u64) {
         let (a, l) = (&mut self.architecture, &mut self.layout);
         match (key, kind) {
-            (Key::Attention, 0) => a.attention = Attention::Mla(Mla::DEFAULT),
-            (Key::Attention, 1) => a.attention = Attention::Gqa(Gqa::DEFAULT),
+            (Key::Attention, kind) => a.attention = Attention::of_kind(kind),
+            (Key::Mixer, kind) => a.mixer = Mixer::of_kind(kind),
             (Key::Layers, 0) => a.layers = Layers::DEFAULT,
             (Key::Experts, 0) => a.experts = Experts::DEFAULT,
             (Key::Mesh, 0) => l.mesh = Mesh::DEFAULT,
@@ -248,10 +250,8 @@ impl Spec {
             (Key::Placement, 0) => l.placement = Placement::DEFAULT,
             (Key::Precision, 0) => l.precision = Precision::DEFAULT,
             (Key::Batch, 0) => l.batch = Batch::DEFAULT,
-            (Key::Routing, 0) => l.routing = Routing::BALANCED,
-            (Key::Routing, 1) => l.routing = Routing::Capacity(Capacity::DEFAULT),
-            (Key::Accounting, 0) => l.accounting = Accounting::PAPER,
-            (Key::Accounting, 1) => l.accounting = Accounting::WORKED_EXAMPLE,
+            (Key::Routing, kind) => l.routing = Routing::of_kind(kind),
+            (Key::Accounting, kind) => l.accounting = Accounting::of_kind(kind),
             _ => panic!("the key has no such kind"),
         }
     }
@@ -259,7 +259,7 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
-    use super::{Spec, Value};
+    use super::{Accounting, Attention, Mixer, Routing, Spec, Value};
     use crate::key::Key;
 
     /// Every key is described once, and every leaf can be read and written by it.
@@ -269,19 +269,20 @@ mod tests {
             let field = Spec::field(*key).unwrap_or_else(|| panic!("{} is described", key.path()));
             let is_leaf = !matches!(field.value, Value::Choice { kinds: [_, ..], .. });
             // One choice of kinds or the other has the key.
-            let mut held = 0;
-            for choice in 0..8 {
-                let mut spec = Spec::DEFAULT;
-                spec.choose(Key::Attention, choice & 1);
-                spec.choose(Key::Routing, choice >> 1 & 1);
-                spec.choose(Key::Accounting, choice >> 2);
-                if spec.numbers().get(*key).is_some() {
-                    held += 1;
-                    spec.set(*key, 1);
-                    assert_eq!(spec.numbers().get(*key), Some(1), "{}", key.path());
+            let mut held = false;
+            let choices = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Accounting::KINDS];
+            for (group, kinds) in [Key::Attention, Key::Mixer, Key::Routing, Key::Accounting].into_iter().zip(choices) {
+                for kind in 0..kinds.len() as u64 {
+                    let mut spec = Spec::DEFAULT;
+                    spec.choose(group, kind);
+                    if spec.numbers().get(*key).is_some() {
+                        held = true;
+                        spec.set(*key, 1);
+                        assert_eq!(spec.numbers().get(*key), Some(1), "{}", key.path());
+                    }
                 }
             }
-            assert_eq!(held > 0, is_leaf, "{}", key.path());
+            assert_eq!(held, is_leaf, "{}", key.path());
         }
     }
 }

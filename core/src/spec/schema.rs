@@ -31,6 +31,8 @@ pub enum Value {
     Percent,
     /// A layout string: see [`StageList`](super::StageList).
     StageList,
+    /// A letter for each layer: see [`LayerList`](super::LayerList).
+    LayerList,
     /// A bare word of a closed list, or a kind with a group of keys of its own: `mla { … }`.
     Choice {
         /// The bare words.
@@ -76,7 +78,7 @@ impl Kind {
     }
 }
 
-pub(super) const fn kind(kinds: &'static [Kind]) -> Value {
+pub(crate) const fn kind(kinds: &'static [Kind]) -> Value {
     Value::Choice { words: &[], kinds }
 }
 
@@ -153,6 +155,9 @@ macro_rules! field_type {
     (stage_list) => {
         StageList
     };
+    (layer_list) => {
+        LayerList
+    };
     ($choice:ident) => {
         $choice
     };
@@ -163,6 +168,7 @@ macro_rules! field_value {
     (decimal) => { Value::Decimal };
     (percent) => { Value::Percent };
     (stage_list) => { Value::StageList };
+    (layer_list) => { Value::LayerList };
     ($choice:ident) => { Value::Choice { words: $choice::WORDS, kinds: &[] } };
 }
 
@@ -181,6 +187,10 @@ macro_rules! field_code {
     (stage_list, $value:expr) => {
         $value.stages()
     };
+    // Nor is this: its layers do.
+    (layer_list, $value:expr) => {
+        $value.layers()
+    };
     ($choice:ident, $value:expr) => {
         $value as u64
     };
@@ -198,6 +208,9 @@ macro_rules! field_decode {
     };
     (stage_list, $code:expr) => {
         StageList::empty($code)
+    };
+    (layer_list, $code:expr) => {
+        LayerList::empty($code)
     };
     ($choice:ident, $code:expr) => {
         $choice::at($code)
@@ -285,8 +298,76 @@ macro_rules! group {
     };
 }
 
-pub(crate) use words;
-pub(super) use {
-    field_code, field_decode, field_default, field_in_range, field_required, field_type, field_value, group,
-    group_words,
+/// Writes a choice of groups: the enum around them, its kinds, and what is done to whichever is chosen.
+macro_rules! kinds {
+    (
+        $(#[$doc:meta])*
+        $name:ident $(or $none:ident = $none_word:literal)? { $($(#[$kind_doc:meta])* $kind:ident = $word:literal,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum $name {
+            $(
+                /// None of them.
+                $none,
+            )?
+            $($(#[$kind_doc])* $kind($kind),)*
+        }
+
+        impl $name {
+            /// The kinds that a declaration may choose from.
+            pub const KINDS: &'static [Kind] = &[$(Kind {
+                word: $word,
+                ty: stringify!($kind),
+                variant: concat!(stringify!($name), "::", stringify!($kind)),
+                fields: $kind::FIELDS,
+            },)*];
+
+            /// One of each kind, all its keys at their defaults.
+            const DEFAULTS: &'static [Self] = &[$(Self::$kind($kind::DEFAULT),)*];
+
+            $(
+                /// The word for none of them.
+                pub(crate) const WORDS: &'static [Word] =
+                    &[Word { word: $none_word, path: concat!(stringify!($name), "::", stringify!($none)) }];
+            )?
+
+            /// The kind at a place of the list, all its keys at their defaults.
+            ///
+            /// # Panics
+            /// If the list is shorter.
+            #[allow(clippy::cast_possible_truncation)] // lists are short
+            pub(crate) const fn of_kind(place: u64) -> Self {
+                assert!(place < Self::DEFAULTS.len() as u64, "the key has no such kind");
+                Self::DEFAULTS[place as usize]
+            }
+
+            pub(crate) const fn read(&self, numbers: &mut Numbers) {
+                match self {
+                    $(Self::$none => {})?
+                    $(Self::$kind(kind) => kind.read(numbers),)*
+                }
+            }
+
+            pub(crate) const fn is_in_range(&self) -> bool {
+                match self {
+                    $(Self::$none => true,)?
+                    $(Self::$kind(kind) => kind.is_in_range(),)*
+                }
+            }
+
+            pub(crate) const fn set(&mut self, key: Key, code: u64) {
+                match self {
+                    $(Self::$none => {})?
+                    $(Self::$kind(kind) => kind.set(key, code),)*
+                }
+            }
+        }
+    };
+}
+
+pub(super) use group_words;
+pub(crate) use {
+    field_code, field_decode, field_default, field_in_range, field_required, field_type, field_value, group, kinds,
+    words,
 };

@@ -3,6 +3,7 @@
 // Lengths are compared with their bounds before they are cut.
 #![allow(clippy::cast_possible_truncation)]
 
+use super::LayerList;
 use crate::text::Text;
 
 /// The layers of every virtual stage, one by one: `Et|(tt|)*30mL` in Megatron-LM's notation
@@ -29,9 +30,27 @@ pub struct StageList {
     behind_mtp: u8,
 }
 
-/// Why a layout string cannot be read.
+/// What a text is written in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Notation {
+    Stages,
+    Layers,
+}
+
+impl Notation {
+    /// The key that it is the value of, itself in one line, and its name.
+    const fn about(self) -> [&'static str; 3] {
+        match self {
+            Self::Stages => ["stages.list", StageList::NOTATION, StageList::ID],
+            Self::Layers => ["layers.list", LayerList::NOTATION, LayerList::ID],
+        }
+    }
+}
+
+/// Why a layout string or a layer list cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
+    of: Notation,
     /// The place of the character at fault, from 1.
     pub at: usize,
     /// What is wrong there.
@@ -41,26 +60,35 @@ pub struct Fault {
 }
 
 impl Fault {
-    const fn new<T>(place: usize, why: &'static str) -> Result<T, Self> {
-        Err(Self { at: place + 1, why, letter: None })
+    pub(super) const fn new<T>(of: Notation, place: usize, why: &'static str) -> Result<T, Self> {
+        Err(Self { of, at: place + 1, why, letter: None })
     }
 
-    const fn letter<T>(place: usize, letter: u8) -> Result<T, Self> {
+    pub(super) const fn letter<T>(of: Notation, place: usize, letter: u8) -> Result<T, Self> {
         let letter = if letter.is_ascii_graphic() { Some(letter) } else { None };
-        Err(Self { at: place + 1, why: "this is no letter of the notation", letter })
+        Err(Self { of, at: place + 1, why: "this is no letter of the notation", letter })
+    }
+
+    const fn of_stages<T>(place: usize, why: &'static str) -> Result<T, Self> {
+        Self::new(Notation::Stages, place, why)
     }
 
     /// The fault in one line, with a note on the notation.
     #[must_use]
     pub const fn text(&self) -> Text {
-        const NOTE: Text = Text::new().str("\n= note: ").str(StageList::NOTATION).str(" (").str(StageList::ID).str(")");
-        let text = Text::new().str("`stages.list` cannot be read at character ").int(self.at as u64).str(": ");
-        let Some(letter) = self.letter else { return text.str(self.why).text(&NOTE) };
+        let [key, notation, id] = self.of.about();
+        let note = Text::new().str("\n= note: ").str(notation).str(" (").str(id).str(")");
+        let text = Text::new().str("`").str(key).str("` cannot be read at character ");
+        let text = text.int(self.at as u64).str(": ");
+        let Some(letter) = self.letter else { return text.str(self.why).text(&note) };
         let text = match core::str::from_utf8(&[letter]) {
             Ok(letter) => text.str("`").str(letter).str("` is no letter of the notation"),
             Err(_) => text.str(self.why),
         };
-        text.text(&NOTE).str("\n= help: ").str(meant_by(letter))
+        text.text(&note).str("\n= help: ").str(match self.of {
+            Notation::Stages => meant_by(letter),
+            Notation::Layers => layer_meant_by(letter),
+        })
     }
 }
 
@@ -80,6 +108,22 @@ const fn meant_by(letter: u8) -> &'static str {
     }
 }
 
+/// The same in a layer list.
+const fn layer_meant_by(letter: u8) -> &'static str {
+    match letter {
+        b'*' => "repetition stands behind a letter or a group; attention is `a`",
+        b'-' | b'D' => "a dense network alone is a small `d`",
+        b'E' => "experts alone are a small `e`",
+        b't' | b'T' => "a layer with attention is `a`, with experts `A`",
+        b'l' | b'L' | b's' | b'S' => "a layer with the mixer of `mixer` is `m`, with experts `M`",
+        b'x' | b'X' => "repetition is `*`: `(MMMA)*12`",
+        b'[' | b']' | b'{' | b'}' => "a group stands in parentheses: `(MMMA)*12`",
+        b'0'..=b'9' => "a number stands behind what it repeats: `(MMMA)*12`",
+        b')' => "a group begins with `(`",
+        _ => "48 layers with experts, each fourth with attention: `(MMMA)*12`",
+    }
+}
+
 impl core::fmt::Display for Fault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.pad(self.text().as_str())
@@ -89,7 +133,7 @@ impl core::fmt::Display for Fault {
 impl core::error::Error for Fault {}
 
 /// How deep groups may lie in one another.
-const DEPTH: u64 = 8;
+pub(super) const DEPTH: u64 = 8;
 
 impl StageList {
     /// The most stages that a list holds.
@@ -116,10 +160,10 @@ impl StageList {
             return Err(fault);
         }
         if !reading.embedding {
-            return Fault::new(0, "the embedding `E` comes first");
+            return Fault::of_stages(0, "the embedding `E` comes first");
         }
         if !reading.loss {
-            return Fault::new(text.len(), "the loss `L` comes last");
+            return Fault::of_stages(text.len(), "the loss `L` comes last");
         }
         Ok(reading.list)
     }
@@ -313,17 +357,17 @@ impl Reading {
             }
             let start = at;
             if letter == b'(' {
-                at = match closing(text, at, end) {
+                at = match closing(Notation::Stages, text, at, end) {
                     Ok(closing) => closing,
                     Err(fault) => return Err(fault),
                 };
                 if depth == DEPTH {
-                    return Fault::new(start, "groups lie too deep in one another");
+                    return Fault::of_stages(start, "groups lie too deep in one another");
                 }
             }
             at += 1;
             let close = at;
-            let times = match repetition(text, &mut at, end) {
+            let times = match repetition(Notation::Stages, text, &mut at, end) {
                 Ok(times) => times,
                 Err(fault) => return Err(fault),
             };
@@ -345,7 +389,7 @@ impl Reading {
             i += 1;
         }
         if i == end {
-            return Fault::new(start, "a group holds a letter or a boundary");
+            return Fault::of_stages(start, "a group holds a letter or a boundary");
         }
         let mut turn = 0;
         while turn < times {
@@ -361,42 +405,44 @@ impl Reading {
     const fn letter(&mut self, letter: u8, at: usize, times: u64) -> Result<(), Fault> {
         let stage = self.list.stages as usize - 1;
         if self.loss {
-            return Fault::new(at, "nothing stands behind the loss `L`");
+            return Fault::of_stages(at, "nothing stands behind the loss `L`");
         }
         if !matches!(letter, b'E' | b't' | b'm' | b'L' | b'|') {
-            return Fault::letter(at, letter);
+            return Fault::letter(Notation::Stages, at, letter);
         }
         if !self.embedding && letter != b'E' {
-            return Fault::new(at, "the embedding `E` comes first");
+            return Fault::of_stages(at, "the embedding `E` comes first");
         }
         match letter {
-            b'E' if self.embedding || times > 1 => Fault::new(at, "the embedding `E` stands once"),
+            b'E' if self.embedding || times > 1 => Fault::of_stages(at, "the embedding `E` stands once"),
             b'E' => {
                 self.embedding = true;
                 Ok(())
             }
-            b'L' if times > 1 => Fault::new(at, "the loss `L` stands once"),
+            b'L' if times > 1 => Fault::of_stages(at, "the loss `L` stands once"),
             b'L' => {
                 self.loss = true;
                 Ok(())
             }
-            b't' if self.list.mtp > 0 => Fault::new(at, "no decoder layer stands behind an MTP module"),
+            b't' if self.list.mtp > 0 => Fault::of_stages(at, "no decoder layer stands behind an MTP module"),
             b't' if self.list.layers_of(stage as u64) + times > u8::MAX as u64 => {
-                Fault::new(at, "a stage holds at most 255 layers")
+                Fault::of_stages(at, "a stage holds at most 255 layers")
             }
             b't' => {
                 self.list.ends[stage] += times as u16;
                 Ok(())
             }
-            b'm' if self.list.behind_mtp > 0 => Fault::new(at, "all MTP modules stand on one stage"),
+            b'm' if self.list.behind_mtp > 0 => Fault::of_stages(at, "all MTP modules stand on one stage"),
             b'm' => match add_up(self.list.mtp, times) {
                 Some(mtp) => {
                     self.list.mtp = mtp;
                     Ok(())
                 }
-                None => Fault::new(at, "there are at most 255 MTP modules"),
+                None => Fault::of_stages(at, "there are at most 255 MTP modules"),
             },
-            b'|' if times > (StageList::MAX - 1 - stage) as u64 => Fault::new(at, "a list holds at most 256 stages"),
+            b'|' if times > (StageList::MAX - 1 - stage) as u64 => {
+                Fault::of_stages(at, "a list holds at most 256 stages")
+            }
             b'|' => {
                 let (layers, mut next) = (self.list.ends[stage], 1);
                 while next <= times as usize {
@@ -409,7 +455,7 @@ impl Reading {
                 }
                 Ok(())
             }
-            _ => Fault::letter(at, letter),
+            _ => Fault::letter(Notation::Stages, at, letter),
         }
     }
 }
@@ -420,7 +466,7 @@ const fn add_up(held: u8, more: u64) -> Option<u8> {
 }
 
 /// The place of the parenthesis that closes the one here.
-const fn closing(text: &[u8], open: usize, end: usize) -> Result<usize, Fault> {
+pub(super) const fn closing(of: Notation, text: &[u8], open: usize, end: usize) -> Result<usize, Fault> {
     let (mut depth, mut i) = (0_u64, open);
     while i < end {
         match text[i] {
@@ -433,11 +479,11 @@ const fn closing(text: &[u8], open: usize, end: usize) -> Result<usize, Fault> {
         }
         i += 1;
     }
-    Fault::new(open, "this group is not closed")
+    Fault::new(of, open, "this group is not closed")
 }
 
 /// How often what stands before is repeated: the number behind `*`, or once.
-const fn repetition(text: &[u8], at: &mut usize, end: usize) -> Result<u64, Fault> {
+pub(super) const fn repetition(of: Notation, text: &[u8], at: &mut usize, end: usize) -> Result<u64, Fault> {
     if *at == end || text[*at] != b'*' {
         return Ok(1);
     }
@@ -447,11 +493,11 @@ const fn repetition(text: &[u8], at: &mut usize, end: usize) -> Result<u64, Faul
     while *at < end && text[*at].is_ascii_digit() {
         times = times * 10 + (text[*at] - b'0') as u64;
         if times > u16::MAX as u64 {
-            return Fault::new(star, "nothing is repeated so often");
+            return Fault::new(of, star, "nothing is repeated so often");
         }
         *at += 1;
     }
-    if times == 0 { Fault::new(star, "a number from 1 stands behind `*`") } else { Ok(times) }
+    if times == 0 { Fault::new(of, star, "a number from 1 stands behind `*`") } else { Ok(times) }
 }
 
 #[cfg(test)]
@@ -561,7 +607,8 @@ mod tests {
         let fault = StageList::read(&(String::from("E") + &long + "L")).expect_err("too many stages");
         assert_eq!(fault.why, "a list holds at most 256 stages");
         let deep = String::from("E") + &"(".repeat(20) + "t" + &")".repeat(20) + "L";
-        let too_deep = Fault { at: 10, why: "groups lie too deep in one another", letter: None };
+        let too_deep =
+            Fault { of: super::Notation::Stages, at: 10, why: "groups lie too deep in one another", letter: None };
         assert_eq!(StageList::read(&deep), Err(too_deep));
     }
 }

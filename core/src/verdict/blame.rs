@@ -342,7 +342,7 @@ const fn start(law: &Law, numbers: &Numbers, key: Key, old: u64, stride: u64, up
         }
         Rule::SkewIsPossible => Some(law::worst_skew(numbers)),
         Rule::FactorIsPossible => Some(law::worst_factor(numbers)),
-        Rule::LayersFallToStages => Some(numbers.of(Key::LayersDense).saturating_add(numbers.of(Key::LayersMoe))),
+        Rule::LayersFallToStages => Some(law::layers(numbers)),
         _ => None,
     };
     match bound {

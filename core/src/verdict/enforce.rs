@@ -36,8 +36,8 @@ impl LawSet {
     /// Those of the set that a Spec breaks, some of whose keys were written for the compiler to read. Of a Spec with a
     /// number out of range nothing but that can be said.
     #[must_use]
-    pub const fn broken(self, spec: &Spec, written: u128) -> Self {
-        let zeros = KeySet::of_bits(written & FOLLOW.bits());
+    pub const fn broken(self, spec: &Spec, written: [u128; 2]) -> Self {
+        let zeros = KeySet::of_bits(written).common(FOLLOW);
         if !spec.is_in_range() || !zeros.is_empty() && has_zero(spec, zeros) {
             return Self(OUT_OF_RANGE);
         }
@@ -64,12 +64,12 @@ const FOLLOW: KeySet = {
 };
 
 const fn has_zero(spec: &Spec, keys: KeySet) -> bool {
-    let (numbers, mut left) = (spec.raw_numbers(), keys.bits());
-    while left != 0 {
-        if numbers.values[left.trailing_zeros() as usize] == 0 {
+    let (numbers, mut i) = (spec.raw_numbers(), 0);
+    while i < Key::ALL.len() {
+        if keys.has(Key::ALL[i]) && numbers.values[i] == 0 {
             return true;
         }
-        left &= left - 1;
+        i += 1;
     }
     false
 }
@@ -81,7 +81,7 @@ const fn has_zero(spec: &Spec, keys: KeySet) -> bool {
 /// # Panics
 /// If one is broken.
 #[track_caller]
-pub const fn enforce(at: usize, laws: u128, broken: LawSet, written: u128, spec: &Spec) {
+pub const fn enforce(at: usize, laws: u128, broken: LawSet, written: [u128; 2], spec: &Spec) {
     // A small function in front of a large one: const evaluation sets up all of a function that it calls.
     if broken.0 != 0 {
         report(Key::ALL[at], laws, broken, KeySet::of_bits(written), spec);

@@ -54,6 +54,12 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::RingPieces => text.str("2 x `mesh.cp`"),
         Quantity::ExpertReplicas => text.str("the number of replicas of each routed expert"),
         Quantity::Twice(key) => text.str("2 x `").str(key.path()).str("`"),
+        Quantity::Layers if spec.architecture.layers.list.is_none() => {
+            joined(text, &[Key::LayersDense, Key::LayersMoe], "` + `")
+        }
+        Quantity::Layers => text.str("the number of layers in `layers.list`"),
+        Quantity::LayersOf(kind) => text.str("the number of layers with ").str(kind.name()).str(" in `layers.list`"),
+        Quantity::CompressedLayers => text.str("the number of layers with compressed attention in `layers.list`"),
         Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
@@ -295,8 +301,19 @@ impl Violation {
                 list_help(text, spec)
             }
             Rule::AtLeast(Quantity::ListedMtpRank, _) => list_help(text, spec),
+            Rule::AtLeast(Quantity::LayersOf(_), _) => {
+                text.str("write `m` for its layers in `layers.list`, such as \"(MMMA)*12\", or leave out `mixer`")
+            }
+            Rule::AtMost(Quantity::LayersOf(_), _) => {
+                text.str("write `mixer: …` of one of its kinds, or `a` for layers with attention")
+            }
+            Rule::AtMost(Quantity::CompressedLayers, _) => {
+                text.str("write `a` for layers with attention, `m` for those with the mixer of `mixer`")
+            }
             Rule::ChunksOfSchedule => chunks_help(text, spec, matches!(self.at, Key::Schedule)),
-            Rule::Equal(Quantity::Of(key), _) if key as u8 == self.at as u8 && !text.is_empty() => {
+            Rule::Equal(Quantity::Of(key), _)
+                if key as u8 == self.at as u8 && law::follows_at_zero(key) && !text.is_empty() =>
+            {
                 text.str("; it may be left out")
             }
             Rule::AtLeast(Quantity::Of(Key::MeshPp), _) if text.is_empty() => {

@@ -7,7 +7,7 @@ use crate::misread::{
     self, meant, name_help, one_of, outgrows_64_bits, percent_meant, shortened, thousandths, whole, without_quotes,
     word_of_group,
 };
-use crate::spec::{Field, Kind, StageList, Value, Word};
+use crate::spec::{Field, Kind, Spec, Value, Word};
 use crate::text::Text;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -44,6 +44,10 @@ pub(super) fn read(field: &Field, node: &Node) -> Result<u64, Complaint> {
             format!("`{}` is a layout string such as \"Et|(tt|)*30mL\", not {}", field.key.path(), shown(node)),
             "",
         )),
+        Value::LayerList => Err(Complaint::new(
+            format!("`{}` is a layer list such as \"(MMMA)*12\", not {}", field.key.path(), shown(node)),
+            "",
+        )),
         Value::Choice { words, kinds } => word(field.key, node, words, kinds),
     }
 }
@@ -52,8 +56,8 @@ pub(super) fn read(field: &Field, node: &Node) -> Result<u64, Complaint> {
 pub(super) struct Leaf<'f> {
     pub(super) field: &'f Field,
     pub(super) code: u64,
-    /// What is no number.
-    pub(super) list: &'f StageList,
+    /// Where it is no number.
+    pub(super) spec: &'f Spec,
 }
 
 impl Serialize for Leaf<'_> {
@@ -66,7 +70,8 @@ impl Serialize for Leaf<'_> {
                 None if self.code.is_multiple_of(1000) => serializer.serialize_u64(self.code / 1000),
                 None => Err(ser::Error::custom(format!("`{path}` has more digits than a file keeps"))),
             },
-            Value::StageList => serializer.collect_str(self.list),
+            Value::StageList => serializer.collect_str(&self.spec.layout.stages.list),
+            Value::LayerList => serializer.collect_str(&self.spec.architecture.layers.list),
             Value::Percent => serializer.collect_str(&format_args!("{}%", self.code)),
             Value::Choice { words, .. } => match usize::try_from(self.code).ok().and_then(|place| words.get(place)) {
                 Some(word) => serializer.serialize_str(word.word),

@@ -7,7 +7,7 @@ use super::{ARCHITECTURE, Declared, Fault, Faults, KIND};
 use crate::key::{Key, KeySet};
 use crate::misread::{given_twice, has_no_key, key_help, key_meant, lacks, listed, name_help, one_of};
 use crate::preset::PRESETS;
-use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value, Word};
+use crate::spec::{Architecture, Field, Kind, LayerList, Layout, Spec, StageList, Value, Word};
 use crate::text::Text;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -101,7 +101,7 @@ impl Reading {
             return;
         }
         if let Some(text) = list_of(field, node) {
-            self.list_of_stages(text);
+            self.list(if field.key == Key::LayersList { Key::LayersList } else { Key::StagesList }, text);
             return;
         }
         match leaf::read(field, node) {
@@ -113,17 +113,19 @@ impl Reading {
         }
     }
 
-    /// A layout string, in its own place or in that of its group.
-    fn list_of_stages(&mut self, text: &str) {
-        match StageList::read(text) {
-            Ok(list) => {
-                self.spec.layout.stages.list = list;
-                self.written = self.written.with(Key::StagesList);
-            }
+    /// A layer list, or a layout string in its own place or in that of its group.
+    fn list(&mut self, key: Key, text: &str) {
+        let read = if key == Key::LayersList {
+            LayerList::read(text).map(|list| self.spec.architecture.layers.list = list)
+        } else {
+            StageList::read(text).map(|list| self.spec.layout.stages.list = list)
+        };
+        match read {
+            Ok(()) => self.written = self.written.with(key),
             Err(fault) => {
                 let text = fault.text();
                 let (message, help) = text.as_str().split_once("\n= help: ").unwrap_or((text.as_str(), ""));
-                self.fault(Key::StagesList.path(), message, help);
+                self.fault(key.path(), message, help);
             }
         }
     }
@@ -174,10 +176,10 @@ impl Reading {
     }
 }
 
-/// The layout string that stands in a value's place.
+/// The layout string or layer list that stands in a value's place.
 fn list_of<'n>(field: &Field, node: &'n Node) -> Option<&'n str> {
     match (&field.value, node) {
-        (Value::StageList, Node::Words(text)) => Some(text),
+        (Value::StageList | Value::LayerList, Node::Words(text)) => Some(text),
         (Value::Choice { .. }, Node::Words(text)) if field.key == Key::Stages && StageList::is_meant_by(text) => {
             Some(text)
         }

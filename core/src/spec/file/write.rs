@@ -4,14 +4,14 @@ use super::KIND;
 use super::leaf::Leaf;
 use crate::key::{Key, Numbers};
 use crate::law;
-use crate::spec::{Architecture, Field, Kind, Layout, Spec, StageList, Value};
+use crate::spec::{Architecture, Field, Kind, Layout, Mixer, Spec, Value};
 use alloc::format;
 use serde::ser::{Error, SerializeMap};
 use serde::{Serialize, Serializer};
 
 impl Serialize for Spec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let from = From { numbers: self.raw_numbers(), list: &self.layout.stages.list };
+        let from = From { numbers: self.raw_numbers(), spec: self };
         let mut map = serializer.serialize_map(Some(Architecture::FIELDS.len() + Layout::FIELDS.len()))?;
         for field in [Architecture::FIELDS, Layout::FIELDS].into_iter().flatten() {
             entry(&mut map, field, &from)?;
@@ -20,10 +20,10 @@ impl Serialize for Spec {
     }
 }
 
-/// What a Spec holds: numbers, and the one thing that is none.
+/// What a Spec holds: numbers, and what is none.
 struct From<'s> {
     numbers: Numbers,
-    list: &'s StageList,
+    spec: &'s Spec,
 }
 
 /// A group of one kind.
@@ -49,9 +49,11 @@ impl Serialize for Group<'_> {
 
 fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -> Result<(), M::Error> {
     let name = field.key.name();
-    // What was not said is not written: no list, and no number that follows from others.
+    // What was not said is not written: no list, no mixer, and no number that follows from others.
     let is_unsaid = match field.key {
-        Key::StagesList => from.list.is_none(),
+        Key::StagesList => from.spec.layout.stages.list.is_none(),
+        Key::LayersList => from.spec.architecture.layers.list.is_none(),
+        Key::Mixer => matches!(from.spec.architecture.mixer, Mixer::None),
         key => law::follows_at_zero(key) && from.numbers.of(key) == 0,
     };
     if is_unsaid {
@@ -64,5 +66,5 @@ fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -
         let word = if kinds.len() > 1 { Some(kind.word) } else { None };
         return map.serialize_entry(name, &Group { word, fields: kind.fields, from });
     }
-    map.serialize_entry(name, &Leaf { field, code: from.numbers.of(field.key), list: from.list })
+    map.serialize_entry(name, &Leaf { field, code: from.numbers.of(field.key), spec: from.spec })
 }

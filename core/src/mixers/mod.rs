@@ -1,0 +1,174 @@
+//! What mixes the tokens of a sequence in a layer: attention of several kinds, and what takes its place.
+//!
+//! Each kind is one file: its keys, its weights, and what it saves for backward. A new one is that file, its line in the
+//! table below, its keys in `key.rs`, and where it is exported in `spec/mod.rs`.
+
+mod compressed;
+mod gated_delta_net;
+mod gqa;
+mod kda;
+mod lightning;
+mod mamba1;
+mod mamba2;
+mod mla;
+
+pub use compressed::Compressed;
+pub use gated_delta_net::GatedDeltaNet;
+pub use gqa::{Bias, Gqa, LocalGqa, QkNorm};
+pub use kda::Kda;
+pub use lightning::Lightning;
+pub use mamba1::Mamba1;
+pub use mamba2::Mamba2;
+pub use mla::Mla;
+
+use crate::inventory::{Block, Entry, Part, Sink};
+use crate::key::{Key, Numbers};
+use crate::plan::Plan;
+use crate::sizes::{Dim, Sizes};
+use crate::spec::schema::{Kind, Word, kinds};
+use compressed::Reach;
+
+kinds! {
+    /// The attention of a model.
+    Attention {
+        /// Multi-head latent attention.
+        Mla = "mla",
+        /// Grouped-query attention.
+        Gqa = "gqa",
+        /// The compressed attention of DeepSeek-V4.
+        Compressed = "compressed",
+    }
+}
+
+kinds! {
+    /// What takes the place of a model's attention in the layers `m` of `layers.list`.
+    Mixer or None = "none" {
+        /// Grouped-query attention with heads of its own.
+        LocalGqa = "gqa",
+        /// Gated DeltaNet.
+        GatedDeltaNet = "gated_delta_net",
+        /// Kimi Delta Attention.
+        Kda = "kda",
+        /// Lightning attention.
+        Lightning = "lightning",
+        /// Mamba.
+        Mamba1 = "mamba1",
+        /// Mamba-2.
+        Mamba2 = "mamba2",
+    }
+}
+
+/// Which of a model's mixers: by the letters of `layers.list`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Slot {
+    /// The attention; of a compressed one, that within its window alone.
+    Attention,
+    /// The mixer in its place.
+    Mixer,
+    /// Lightly compressed attention.
+    Compressed,
+    /// Heavily compressed attention.
+    Heavy,
+}
+
+impl Slot {
+    pub(crate) const ALL: [Self; 4] = [Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy];
+
+    pub(crate) const fn part(self) -> Part {
+        match self {
+            Self::Attention => Part::Attention,
+            Self::Mixer => Part::Mixer,
+            Self::Compressed => Part::Compressed,
+            Self::Heavy => Part::Heavy,
+        }
+    }
+
+    pub(crate) const fn block(self) -> Block {
+        match self {
+            Self::Attention => Block::Attention,
+            Self::Mixer => Block::Mixer,
+            Self::Compressed => Block::Compressed,
+            Self::Heavy => Block::Heavy,
+        }
+    }
+
+    const fn reach(self) -> Reach {
+        match self {
+            Self::Attention | Self::Mixer => Reach::Window,
+            Self::Compressed => Reach::Light,
+            Self::Heavy => Reach::Heavy,
+        }
+    }
+}
+
+/// What a list is made for.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) sizes: &'a Sizes,
+    pub(crate) slot: Slot,
+}
+
+impl Attention {
+    /// The sizes of its heads and latents.
+    pub(crate) const fn sizes(&self, sizes: &mut Sizes, plan: &Plan) {
+        match self {
+            Self::Mla(mla) => mla.sizes(sizes, plan),
+            Self::Gqa(gqa) => gqa.sizes(sizes, plan),
+            Self::Compressed(compressed) => compressed.sizes(sizes, plan),
+        }
+    }
+}
+
+/// Writes what is asked of whichever mixer stands in a slot.
+macro_rules! ask {
+    ($at:ident, $none:expr, |$kind:ident| $of:expr) => {
+        match ($at.slot, &$at.plan.spec().architecture) {
+            (Slot::Mixer, architecture) => match &architecture.mixer {
+                Mixer::None => $none,
+                Mixer::LocalGqa($kind) => $of,
+                Mixer::GatedDeltaNet($kind) => $of,
+                Mixer::Kda($kind) => $of,
+                Mixer::Lightning($kind) => $of,
+                Mixer::Mamba1($kind) => $of,
+                Mixer::Mamba2($kind) => $of,
+            },
+            (_, architecture) => match &architecture.attention {
+                Attention::Mla($kind) => $of,
+                Attention::Gqa($kind) => $of,
+                Attention::Compressed($kind) => $of,
+            },
+        }
+    };
+}
+
+impl At<'_> {
+    /// Lists the weights, and the norms inside.
+    pub(crate) const fn weights(self, list: &mut Sink<'_>, w: &Entry, norm: &Entry) {
+        ask!(self, {}, |kind| kind.weights(list, self, w, norm));
+    }
+
+    /// Lists what forward saves, but for the scores of a softmax.
+    pub(crate) const fn saved(self, list: &mut Sink<'_>, kept: &Entry) {
+        ask!(self, {}, |kind| kind.saved(list, self, kept));
+    }
+
+    /// Heads with scores that a softmax turns into weights; `None` in what has none.
+    pub(crate) const fn scored(self) -> Option<Dim> {
+        match (self.slot, &self.plan.spec().architecture) {
+            (Slot::Mixer, architecture) => match &architecture.mixer {
+                Mixer::LocalGqa(gqa) => Some(gqa.scored(self)),
+                _ => None,
+            },
+            _ => Some(self.sizes.heads),
+        }
+    }
+
+    /// Lists buffers that are saved with the weights.
+    pub(crate) const fn buffers(self, list: &mut Sink<'_>, w: &Entry) {
+        if let (Slot::Mixer, Mixer::Lightning(lightning)) = (self.slot, &self.plan.spec().architecture.mixer) {
+            lightning.buffers(list, w);
+        }
+    }
+}
