@@ -2,9 +2,12 @@
 //! and runs the file that they stand in, which says that each means the architecture it was written from.
 
 use moe_model::preset::{PRESETS, Preset};
-use moe_model::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Field, GROUPS, Gqa, Layers, Mla, Norm};
-use moe_model::spec::{Layout, QkNorm, Switch, Value};
+use moe_model::spec::{
+    Architecture, Attention, Beside, Bias, Compressed, CorrectionBias, Experts, Field, GROUPS, GatedDeltaNet, Gqa, Kda,
+    Kind, LayerList, Layers, Layout, Lightning, LocalGqa, Mamba1, Mamba2, Mixer, Mla, Norm, QkNorm, Switch, Value,
+};
 use moe_model::{Key, Spec};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
@@ -29,6 +32,10 @@ const EXPERTS: Experts = Experts {
     groups: 8,
     active_groups: 4,
     correction_bias: CorrectionBias::Parameter,
+    latent: 1024,
+    identity: 32,
+    hash_layers: 1,
+    router_scale: Switch::On,
 };
 
 /// Every key of grouped-query attention, and of all else, at another value than its default.
@@ -39,7 +46,17 @@ const EVERY_KEY: Architecture = Architecture {
     head_bias: Switch::On,
     norm: Norm::LayerBias,
     norms_per_layer: 4,
-    layers: Layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2 },
+    layer_scalar: Switch::On,
+    hyper_connections: 4,
+    layers: Layers {
+        dense: 3,
+        moe: 2,
+        ffn: 1_234_567,
+        moe_every: 2,
+        list: LayerList::NONE,
+        beside: Beside::Dense,
+        gated: Switch::Off,
+    },
     attention: Attention::Gqa(Gqa {
         heads: 16,
         kv_heads: 4,
@@ -48,7 +65,10 @@ const EVERY_KEY: Architecture = Architecture {
         qk_norm: QkNorm::Full,
         sinks: Switch::On,
         output_gate: Switch::On,
+        value_dim: 32,
+        key_as_value: Switch::On,
     }),
+    mixer: Mixer::None,
     experts: EXPERTS,
     mtp: 1,
 };
@@ -67,6 +87,66 @@ const LATENT: Architecture = Architecture {
     }),
     ..EVERY_KEY
 };
+
+/// Every key of compressed attention, and of Gated DeltaNet.
+const COMPRESSED: Architecture = Architecture {
+    attention: Attention::Compressed(Compressed {
+        heads: 16,
+        q_rank: 768,
+        head_dim: 64,
+        output_groups: 8,
+        output_rank: 256,
+        compress: 4,
+        compress_heavy: 128,
+        indexer_heads: 32,
+        indexer_dim: 128,
+    }),
+    layers: listed("amcHM"),
+    mixer: Mixer::GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }),
+    ..EVERY_KEY
+};
+
+const fn listed(list: &str) -> Layers {
+    Layers { moe_every: 1, list: LayerList::parse(list), ..EVERY_KEY.layers }
+}
+
+/// Every key of the other mixers.
+const MIXED: [(&str, &str, Architecture); 5] = [
+    (
+        "WithGqa",
+        "Every key of grouped-query attention with heads of its own.",
+        with(Mixer::LocalGqa(LocalGqa {
+            heads: 32,
+            kv_heads: 8,
+            head_dim: 96,
+            value_dim: 48,
+            bias: Bias::Qkv,
+            qk_norm: QkNorm::Head,
+            sinks: Switch::On,
+            shared_kv: Switch::On,
+        })),
+    ),
+    ("WithKda", "Every key of Kimi Delta Attention.", with(Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }))),
+    (
+        "WithLightning",
+        "Every key of lightning attention.",
+        with(Mixer::Lightning(Lightning { heads: 64, head_dim: 128, block: 256 })),
+    ),
+    (
+        "WithMamba1",
+        "Every key of Mamba.",
+        with(Mixer::Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 })),
+    ),
+    (
+        "WithMamba2",
+        "Every key of Mamba-2.",
+        with(Mixer::Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 })),
+    ),
+];
+
+const fn with(mixer: Mixer) -> Architecture {
+    Architecture { layers: listed("aMamA"), mixer, ..LATENT }
+}
 
 /// As few keys as there can be.
 const FEWEST: Architecture = Architecture {
@@ -92,8 +172,12 @@ fn written() -> String {
     for (ty, about, architecture) in [
         ("EveryKey", "Every key.\n\nAnd a second paragraph.", EVERY_KEY),
         ("Latent", "Every key of latent attention.", LATENT),
+        ("Compressed", "Every key of compressed attention, and of Gated DeltaNet.", COMPRESSED),
         ("Fewest", "As few keys as there can be.", FEWEST),
-    ] {
+    ]
+    .into_iter()
+    .chain(MIXED)
+    {
         let debug = format!("{architecture:?}");
         let meant =
             format!("    let meant = {debug:?};\n    assert_eq!(format!(\"{{:?}}\", {ty}::ARCHITECTURE), meant);\n");
@@ -121,23 +205,28 @@ fn declarations_are_those_that_are_compiled() {
 #[test]
 fn every_key_is_written() {
     let defaults = Spec::DEFAULT.numbers();
-    for (architecture, own) in [(EVERY_KEY, Gqa::FIELDS), (LATENT, Mla::FIELDS)] {
+    let mut written = BTreeSet::new();
+    let mixed = MIXED.map(|(.., architecture)| architecture);
+    for architecture in [EVERY_KEY, LATENT, COMPRESSED].into_iter().chain(mixed) {
         let numbers = Spec { architecture, layout: Layout::DEFAULT }.numbers();
         let text = architecture.declaration("Name", "");
-        let is_leaf = |field: &&Field| !matches!(field.value, Value::Choice { kinds: [_, ..], .. });
-        let groups = [Architecture::FIELDS, Layers::FIELDS, own, Experts::FIELDS];
-        for field in groups.into_iter().flatten().filter(is_leaf) {
-            let key: Key = field.key;
-            assert!(text.contains(&format!("{}: ", key.name())), "{} in {text}", key.path());
-            assert_ne!(numbers.get(key), None, "{}", key.path());
-            assert!(field.required || numbers.of(key) != defaults.of(key), "{} is at its default", key.path());
+        let chosen = |kinds| Kind::chosen(kinds, &numbers).map_or(&[] as &[Field], |kind| kind.fields);
+        let (attention, mixer) = (chosen(Attention::KINDS), chosen(Mixer::KINDS));
+        let groups = [Architecture::FIELDS, Layers::FIELDS, attention, mixer, Experts::FIELDS];
+        for field in groups.into_iter().flatten() {
+            let is_group = matches!(field.value, Value::Choice { kinds: [_, ..], .. });
+            let differs = field.required || numbers.of(field.key) != defaults.of(field.key);
+            if differs && !is_group {
+                assert!(text.contains(&format!("{}: ", field.key.name())), "{} in {text}", field.key.path());
+                written.insert(field.key);
+            }
         }
         assert!(text.lines().all(|line| line.len() <= 100), "{text}");
     }
-    // A kind of attention that comes later stands here too.
+    // A kind of attention or mixer that comes later stands here too.
     let architectures = GROUPS.iter().flat_map(|group| group.iter()).filter(|field| !field.key.is_layout());
-    let known = [Architecture::FIELDS, Layers::FIELDS, Gqa::FIELDS, Mla::FIELDS, Experts::FIELDS];
     for field in architectures {
-        assert!(known.iter().any(|group| group.iter().any(|known| known.key == field.key)), "{}", field.key.path());
+        let is_group = matches!(field.value, Value::Choice { kinds: [_, ..], .. });
+        assert!(is_group || written.contains(&field.key), "{}", field.key.path());
     }
 }

@@ -2,8 +2,9 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Attention, Capacity, Context, Dtype, Experts, Factor, Gqa, Layers, NUMBER_MAX, Recompute, Routing, Schedule, Split,
-    StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage, percent,
+    Accounting, Attention, Beside, Capacity, Context, Dtype, Experts, Factor, Gqa, LayerList, Layers, Mixer,
+    NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage,
+    percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -40,13 +41,26 @@ type Breach = (&'static str, fn(&mut Spec));
 
 /// One change of a valid Spec for each law, in the order of the table.
 const BREACHES: &[Breach] = &[
-    ("norms-per-layer", |s| s.architecture.norms_per_layer = 5),
+    ("norms-per-layer", |s| s.architecture.norms_per_layer = 8),
     ("layer-count", |s| (s.architecture.layers.dense, s.architecture.layers.moe) = (0, 0)),
     ("moe-every", |s| s.architecture.layers.moe_every = 2),
     ("moe-every-stages", |s| {
-        s.architecture.layers = Layers { dense: 600, moe: 600, ffn: 18_432, moe_every: 2 };
+        s.architecture.layers = Layers { dense: 600, moe: 600, ffn: 18_432, moe_every: 2, ..Layers::DEFAULT };
         (s.layout.mesh.pp, s.layout.stages) = (300, Stages::DEFAULT);
     }),
+    ("layer-list-dense", |s| s.architecture.layers.list = LayerList::parse("a*2A*59")),
+    ("layer-list-moe", |s| s.architecture.layers.list = LayerList::parse("a*3A*57")),
+    ("layer-list-every", |s| {
+        layers(s, "a*3A*58");
+        s.architecture.layers.moe_every = 2;
+    }),
+    ("layer-list-beside", |s| {
+        layers(s, "a*3A*58");
+        s.architecture.layers.beside = Beside::TwoBlocks;
+    }),
+    ("layer-list-mixer", |s| layers(s, "a*3M*58")),
+    ("mixer-unused", |s| s.choose(Key::Mixer, 0)),
+    ("layer-list-compressed", |s| layers(s, "a*3C*58")),
     ("dense-ffn-given", |s| s.architecture.layers.ffn = 0),
     ("routed-given", |s| s.architecture.experts.routed = 0),
     ("active-given", |s| s.architecture.experts.active = 0),
@@ -71,6 +85,18 @@ const BREACHES: &[Breach] = &[
         set(s, Key::AttentionIndexerDim, 128);
         set(s, Key::AttentionQRank, 0);
     }),
+    ("compressed-indexer", |s| {
+        compress(s);
+        set(s, Key::AttentionIndexerHeads, 0);
+    }),
+    ("output-groups", |s| {
+        compress(s);
+        set(s, Key::AttentionOutputGroups, 6);
+    }),
+    ("mixer-kv-heads", |s| mix(s, LOCAL, &[(Key::MixerHeads, 64), (Key::MixerKvHeads, 24)])),
+    ("mixer-value-heads", |s| mix(s, DELTA, &[(Key::MixerKeyHeads, 16), (Key::MixerValueHeads, 24)])),
+    ("mixer-groups", |s| mix(s, MAMBA2, &[(Key::MixerHeads, 64), (Key::MixerGroups, 6)])),
+    ("hash-layers", |s| s.architecture.experts.hash_layers = 59),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
     ("world-replicas", |s| (s.layout.mesh.dp, s.layout.mesh.world) = (0, 1000)),
@@ -80,6 +106,18 @@ const BREACHES: &[Breach] = &[
     ("expert-ranks", |s| (s.architecture.layers.moe, s.layout.stages.last) = (0, 0)),
     ("heads-tp", |s| set(s, Key::AttentionHeads, 129)),
     ("kv-heads-tp", |s| (s.architecture.attention, s.layout.mesh.tp) = (gqa(48, 12), 8)),
+    ("output-groups-tp", |s| {
+        compress(s);
+        s.layout.mesh.tp = 16;
+    }),
+    ("mixer-heads-tp", |s| mix(s, KDA, &[(Key::MixerHeads, 33)])),
+    ("mixer-kv-heads-tp", |s| {
+        mix(s, LOCAL, &[(Key::MixerHeads, 48), (Key::MixerKvHeads, 12)]);
+        s.layout.mesh.tp = 8;
+    }),
+    ("mixer-key-heads-tp", |s| mix(s, DELTA, &[(Key::MixerKeyHeads, 15), (Key::MixerValueHeads, 30)])),
+    ("mixer-inner-tp", |s| mix(s, MAMBA1, &[(Key::MixerInner, 8191)])),
+    ("mixer-groups-tp", |s| mix(s, MAMBA2, &[(Key::MixerHeads, 64), (Key::MixerGroups, 1)])),
     ("dense-ffn-tp", |s| s.architecture.layers.ffn = 18_433),
     ("shared-ffn-tp", |s| (s.architecture.experts.ffn, s.layout.placement.shared_experts) = (2049, Split::Split)),
     ("sp-needs-tp", |s| s.layout.mesh.tp = 1),
@@ -193,12 +231,43 @@ const BREACHES: &[Breach] = &[
     ("weights-kept", |s| s.layout.precision.weights = Dtype::None),
     ("gradients-kept", |s| s.layout.precision.gradients = Dtype::None),
     ("activations-kept", |s| s.layout.precision.activations = Dtype::None),
+    ("worked-example-layers", |s| {
+        layers(s, "a*3A*58");
+        s.layout.accounting = Accounting::WORKED_EXAMPLE;
+    }),
     ("fits-64-bits", |s| s.layout.batch.sequence = NUMBER_MAX),
     ("fits-device", |s| (s.layout.device, s.layout.recompute) = (Device::H200, Recompute::None)),
 ];
 
 fn set(spec: &mut Spec, key: Key, code: u64) {
     spec.set(key, code);
+}
+
+/// A list of the same 61 layers.
+fn layers(spec: &mut Spec, text: &str) {
+    spec.architecture.layers.list = LayerList::parse(text);
+}
+
+/// Attention as in DeepSeek-V4.
+fn compress(spec: &mut Spec) {
+    let Attention::Compressed(attention) = moe_model::preset::DEEPSEEK_V4_FLASH.attention else { unreachable!() };
+    spec.architecture.attention = Attention::Compressed(attention);
+}
+
+/// Kinds of mixers, by their places.
+const LOCAL: u64 = 0;
+const DELTA: u64 = 1;
+const KDA: u64 = 2;
+const MAMBA1: u64 = 4;
+const MAMBA2: u64 = 5;
+
+/// A mixer of these numbers in every layer with experts.
+fn mix(spec: &mut Spec, kind: u64, numbers: &[(Key, u64)]) {
+    layers(spec, "a*3M*58");
+    spec.choose(Key::Mixer, kind);
+    for (key, number) in numbers {
+        set(spec, *key, *number);
+    }
 }
 
 fn list(text: &str) -> Stages {
@@ -367,7 +436,18 @@ fn suggestions_mend_whatever_is_replaced() {
     let mut with_gqa = paper();
     with_gqa.architecture.attention = gqa(128, 8);
     let mut judged = BTreeSet::new();
-    for valid in [paper(), with_gqa] {
+    let mut compressed = paper();
+    compress(&mut compressed);
+    let with_mixers = (0..Mixer::KINDS.len() as u64).map(|kind| {
+        let mut spec = paper();
+        mix(&mut spec, kind, &[]);
+        let heads = [Key::MixerHeads, Key::MixerKvHeads, Key::MixerKeyHeads, Key::MixerValueHeads];
+        for key in heads.into_iter().chain([Key::MixerInner, Key::MixerGroups]) {
+            spec.set(key, 16);
+        }
+        spec
+    });
+    for valid in [paper(), with_gqa, compressed].into_iter().chain(with_mixers) {
         assert!(judge(&valid).is_empty(), "the Spec that is changed is valid");
         for &key in Key::ALL.iter().filter(|key| Spec::least(**key).is_some() && valid.numbers().get(**key).is_some()) {
             for &number in NUMBERS {

@@ -2,8 +2,8 @@
 
 use moe_model::spec::file::{Declared, Document};
 use moe_model::spec::{
-    Accounting, Attention, Capacity, Dropless, Factor, Field, Gqa, Layout, Mla, NUMBER_MAX, Paper, Routing, Spec,
-    StageList, Stages, Value, WorkedExample, percent,
+    Accounting, Attention, Field, Kda, LayerList, Layout, Mixer, NUMBER_MAX, Routing, Spec, StageList, Stages, Value,
+    percent,
 };
 use moe_model::{Key, Plan, law, moe_model};
 use serde_json::Value as Json;
@@ -105,12 +105,13 @@ fn random_specs_survive_files() {
 
 fn random_spec(random: &mut fastrand::Rng) -> Spec {
     let mut spec = Spec::DEFAULT;
-    spec.architecture.attention =
-        if random.bool() { Attention::Mla(Mla::DEFAULT) } else { Attention::Gqa(Gqa::DEFAULT) };
-    let capacity = Routing::Capacity(Capacity { factor: Factor::ONE });
-    spec.layout.routing = if random.bool() { Routing::Dropless(Dropless::DEFAULT) } else { capacity };
-    let example = Accounting::WorkedExample(WorkedExample::DEFAULT);
-    spec.layout.accounting = if random.bool() { Accounting::Paper(Paper::DEFAULT) } else { example };
+    let groups = [Key::Attention, Key::Mixer, Key::Routing, Key::Accounting];
+    let kinds = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Accounting::KINDS];
+    for (key, kinds) in groups.into_iter().zip(kinds) {
+        if key != Key::Mixer || random.bool() {
+            spec.choose(key, random.u64(..kinds.len() as u64));
+        }
+    }
     let numbers = spec.numbers();
     for &key in Key::ALL.iter().filter(|key| numbers.get(**key).is_some()) {
         let code = match Spec::field(key).map(|field| &field.value) {
@@ -118,6 +119,13 @@ fn random_spec(random: &mut fastrand::Rng) -> Spec {
                 let stages: Vec<String> = (0..random.usize(1..9)).map(|_| "t".repeat(random.usize(..7))).collect();
                 let list = format!("E{}{}L", stages.join("|"), "m".repeat(random.usize(..3)));
                 spec.layout.stages.list = if random.bool() { StageList::NONE } else { StageList::parse(&list) };
+                continue;
+            }
+            Some(Value::LayerList) => {
+                let letters = if random.bool() { "aAmMcChH" } else { "amched" };
+                let letter = |random: &mut fastrand::Rng| char::from(letters.as_bytes()[random.usize(..letters.len())]);
+                let list: String = (0..random.usize(1..80)).map(|_| letter(random)).collect();
+                spec.architecture.layers.list = LayerList::parse(&list);
                 continue;
             }
             Some(Value::Choice { words, .. }) => random.u64(..words.len() as u64),
@@ -133,6 +141,7 @@ fn random_spec(random: &mut fastrand::Rng) -> Spec {
 fn keys_have_one_name() {
     let mut spec = *Small::MAIN.spec();
     spec.layout.stages.list = StageList::parse("Ettt|tttttL");
+    spec.architecture.layers.list = LayerList::parse("aaAAAAAA");
     let json = serde_json::to_value(spec).expect("a Spec is data");
     let numbers = spec.numbers();
     for key in Key::ALL.iter().filter(|key| numbers.get(**key).is_some()) {
@@ -149,6 +158,7 @@ fn keys_have_one_name() {
                 assert_eq!(place.map(|place| place as u64), Some(code), "{}", key.path());
             }
             Some(Value::StageList) => assert_eq!(*value, "Ettt|t*5L"),
+            Some(Value::LayerList) => assert_eq!(*value, "aaA*6"),
             Some(Value::Percent) => assert_eq!(*value, format!("{code}%"), "{}", key.path()),
             Some(Value::Decimal) => assert_eq!(value.to_string(), "1.25", "{}", key.path()),
             _ => assert_eq!(value.as_u64(), Some(code), "{}", key.path()),
@@ -197,6 +207,22 @@ fn stage_lists() {
     assert!(fault.contains("`stages.list` is a layout string such as \"Et|(tt|)*30mL\", not `4`"), "{fault}");
 }
 
+/// A layer list, and the mixer that stands in some of its layers.
+#[test]
+fn layer_lists() {
+    let hybrid =
+        SMALL.replace("[attention]", "[mixer]\nkind = \"kda\"\nheads = 2\nhead_dim = 8\nconv = 4\n\n[attention]");
+    let with = |list: &str| from_toml(&hybrid.replace("ffn = 96 }", &format!("ffn = 96, list = {list} }}")));
+    let spec = with("\"aMMA\"").expect("it can be read").architecture;
+    assert_eq!(spec.layers.list, LayerList::parse("aMMA"));
+    assert_eq!(spec.mixer, Mixer::Kda(Kda { heads: 2, head_dim: 8, conv: 4 }));
+    let fault = with("\"aMLA\"").expect_err("no letter");
+    assert!(fault.contains("`layers.list` cannot be read at character 3: `L` is no letter of the notation"), "{fault}");
+    assert!(fault.ends_with("= help: a layer with the mixer of `mixer` is `m`, with experts `M`\n"), "{fault}");
+    let fault = with("4").expect_err("a number");
+    assert!(fault.contains("`layers.list` is a layer list such as \"(MMMA)*12\", not `4`"), "{fault}");
+}
+
 /// The only kind of a group may be named, and a word may stand for any group that has one.
 #[test]
 fn kinds_and_words() {
@@ -241,7 +267,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
             "hidden = 128",
             "hidden = 128\nvocabulary = 2",
             "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `tied_embeddings`, \
-             `head_bias`, `norm`, `norms_per_layer`, `layers`, `attention`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
+             `head_bias`, `norm`, `norms_per_layer`, `layer_scalar`, `hyper_connections`, `layers`, `attention`, `mixer`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
              `accounting`, `target`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),
@@ -271,7 +297,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
              `parameters` for ZeRO-3",
         ),
         ("sequence = 64", "", "`batch` lacks `sequence`"),
-        ("kind = \"mla\"", "", "`attention` lacks `kind`\n= help: it is `mla` or `gqa`"),
+        ("kind = \"mla\"", "", "`attention` lacks `kind`\n= help: it is `mla`, `gqa` or `compressed`"),
     ] {
         assert_says(from, to, expected);
     }
@@ -376,8 +402,12 @@ fn words_that_are_not_in_the_list() {
             "kind = \"mha\"",
             "`attention.kind` cannot be `mha`\n= help: multi-head attention is `gqa` with as many `kv_heads` as `heads`",
         ),
-        ("kind = \"mla\"", "kind = \"flash\"", "`attention.kind` cannot be `flash`\n= help: write `mla` or `gqa`"),
-        ("kind = \"mla\"", "kind = 1", "`attention.kind` cannot be `1`\n= help: write `mla` or `gqa`"),
+        (
+            "kind = \"mla\"",
+            "kind = \"flash\"",
+            "`attention.kind` cannot be `flash`\n= help: write `mla`, `gqa` or `compressed`",
+        ),
+        ("kind = \"mla\"", "kind = 1", "`attention.kind` cannot be `1`\n= help: write `mla`, `gqa` or `compressed`"),
         (
             "sequence_parallel = true",
             "sequence_parallel = \"yes\"",

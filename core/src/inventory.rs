@@ -268,6 +268,8 @@ pub struct Entry {
     pub lifetime: Lifetime,
     /// Who counts it so.
     pub source: &'static str,
+    /// Whether its module is part of what replaces the dense network: asked once for many entries.
+    pub(crate) is_moe: bool,
 }
 
 impl Entry {
@@ -284,6 +286,7 @@ impl Entry {
         expert_group: false,
         lifetime: Lifetime::Always,
         source: "",
+        is_moe: false,
     };
 
     /// Elements over all ranks of a replica, of one such tensor.
@@ -420,20 +423,21 @@ impl Counts {
             Beside::TwoBlocks => (chunk.moe, 2 * chunk.moe),
         };
         let [all, mixer, light, heavy] = chunk.mixers;
-        let others = mixer + light + heavy;
+        let (all, dense) = (all + attention, chunk.dense + dense);
+        let all = Count { there: all, in_flight: all * micro_batches };
         Self {
             first: Count { there: first, in_flight: first * micro_batches },
-            mixers: if others == 0 {
-                [Count::many(all + attention, micro_batches), Count::NONE, Count::NONE, Count::NONE]
+            mixers: if mixer + light + heavy == 0 {
+                [all, Count::NONE, Count::NONE, Count::NONE]
             } else {
-                [
-                    Count::many(all + attention, micro_batches),
+                let [mixer, light, heavy] = [
                     Count::many(mixer, micro_batches),
                     Count::many(light, micro_batches),
                     Count::many(heavy, micro_batches),
-                ]
+                ];
+                [all, mixer, light, heavy]
             },
-            dense: Count::many(chunk.dense + dense, micro_batches),
+            dense: Count { there: dense, in_flight: dense * micro_batches },
             moe: Count { there: chunk.moe, in_flight: chunk.moe * micro_batches },
             last: Count { there: last, in_flight: last * micro_batches },
             head: Count { there: last, in_flight: 0 },
@@ -525,9 +529,34 @@ impl<'l> Sink<'l> {
         &self.tallies[0]
     }
 
-    /// Appends an entry of some name and shape; what it shares with others is in `common`.
+    /// Appends an entry of some name and shape; what it shares with others is in `common`. One function, since const
+    /// evaluation notices each call, and this is what it calls most.
     pub(crate) const fn push(&mut self, common: &Entry, name: &'static str, shape: [Dim; 4]) {
-        self.tallies[self.part].add(common, &shape);
+        let tally = &mut self.tallies[self.part];
+        // Four numbers of a declaration, or fewer and a sum or product of two: see `NUMBER_MAX`.
+        let [a, b, c, d] = &shape;
+        let elements = a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128;
+        let held = if common.shards == 1 { elements } else { elements.div_ceil(common.shards as u128) };
+        let held = if held > u64::MAX as u128 { u64::MAX as u128 } else { held };
+        let bytes = held * (common.element.bytes * common.count) as u128;
+        // The role follows from the lifetime, but for what always stands.
+        match common.lifetime {
+            Lifetime::Always => tally.always[common.role as usize] += bytes,
+            Lifetime::MicroBatch => tally.micro_batch += bytes,
+            Lifetime::ForwardAndBackward => tally.buffers += bytes,
+            Lifetime::InForward(_) => tally.forward += bytes,
+            Lifetime::InBackward(_) => tally.backward += bytes,
+            Lifetime::OptimizerStep => tally.update += bytes,
+        }
+        if let Role::Weight = common.role {
+            let elements = elements * common.count as u128;
+            tally.grouped[common.expert_group as usize] += elements;
+            if common.is_moe {
+                tally.moe += elements;
+            } else {
+                tally.non_moe += elements;
+            }
+        }
         // What the rank has none of adds nothing to sums, and is left out of lists.
         if self.keeps && common.count > 0 && common.element.bytes > 0 {
             self.entries[self.len] = Entry { name, shape, ..*common };

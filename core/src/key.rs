@@ -200,9 +200,9 @@ impl KeySet {
 
     /// The set with one more key.
     #[must_use]
-    pub const fn with(mut self, key: Key) -> Self {
-        self.0[key as usize / 128] |= 1 << (key as usize % 128);
-        self
+    pub const fn with(self, key: Key) -> Self {
+        let bit = 1 << (key as u8 % 128);
+        if (key as u8) < 128 { Self([self.0[0] | bit, self.0[1]]) } else { Self([self.0[0], self.0[1] | bit]) }
     }
 
     /// The set of these bits, by the order of the keys.

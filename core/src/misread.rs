@@ -24,8 +24,11 @@ pub fn has_no_key(owner: &str, written: &str) -> Text {
 #[must_use]
 pub fn key_help<'a>(owner: Option<Key>, written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Text {
     let is_key_of = Text::new().str("`").str(written).str("` is a key of ");
+    let own = groups().find(|field| Some(field.key) == owner).and_then(|field| kind_with(field, written));
+    if let Some(kind) = own {
+        return is_key_of.str("the kind `").str(kind.word).str("`");
+    }
     match holder(written) {
-        Some((group, kind)) if Some(group) == owner => is_key_of.str("the kind `").str(kind.word).str("`"),
         Some((group, _)) => is_key_of.str("`").str(group.path()).str("`"),
         None => name_help(written, names.clone())
             .or_else(|| elsewhere(written))
@@ -91,19 +94,28 @@ pub fn given_twice(key: Key) -> Text {
     Text::new().str("`").str(key.path()).str("` is given twice")
 }
 
-/// The group that a key belongs to, if it is one of exactly one, and the first kind that has it.
+/// The group that a key belongs to, if it is one of exactly one, and the first kind that has it. What takes the place of
+/// attention shares keys with it, and attention is what most models have.
 fn holder(written: &str) -> Option<(Key, &'static Kind)> {
-    let groups = || Architecture::FIELDS.iter().chain(Layout::FIELDS);
-    let has_it = |kind: &&Kind| kind.fields.iter().any(|field| field.key.name() == written);
-    let mut holders = groups().filter_map(|field| match &field.value {
-        Value::Choice { kinds, .. } => Some((field.key, kinds.iter().find(has_it)?)),
-        _ => None,
-    });
     let is_top = groups().any(|field| field.key.name() == written);
-    match (holders.next(), holders.next()) {
+    let mut holders = groups().filter_map(|field| Some((field.key, kind_with(field, written)?)));
+    let mixer = holders.clone().find(|(key, _)| *key == Key::Mixer);
+    let mut others = holders.by_ref().filter(|(key, _)| *key != Key::Mixer);
+    match (others.next(), others.next()) {
         (Some(holder), None) if !is_top => Some(holder),
+        (None, None) if !is_top => mixer,
         _ => None,
     }
+}
+
+fn groups() -> impl Iterator<Item = &'static Field> + Clone {
+    Architecture::FIELDS.iter().chain(Layout::FIELDS)
+}
+
+/// The first kind of a group that has a key of this name.
+fn kind_with(field: &'static Field, written: &str) -> Option<&'static Kind> {
+    let Value::Choice { kinds, .. } = &field.value else { return None };
+    kinds.iter().find(|kind| kind.fields.iter().any(|field| field.key.name() == written))
 }
 
 /// What was written, as far as a line of a message has room for it, and without what would break the line.
@@ -197,6 +209,8 @@ mod tests {
         assert_eq!(group("skew"), Some(Key::Routing));
         assert_eq!(group("heads"), Some(Key::Attention));
         assert_eq!(group("ffn"), None, "of layers and experts");
+        assert_eq!(group("bias"), None, "of attention and experts");
+        assert_eq!(group("conv"), Some(Key::Mixer));
         assert_eq!(group("mesh"), None);
     }
 
@@ -209,6 +223,8 @@ mod tests {
         assert_eq!(help(None, "expert_parallel"), "write `ep`, a key of `mesh`");
         assert_eq!(help(None, "kv_heads"), "`kv_heads` is a key of `attention`");
         assert_eq!(help(Some(Key::Attention), "kv_heads"), "`kv_heads` is a key of the kind `gqa`");
+        assert_eq!(help(Some(Key::Mixer), "kv_heads"), "`kv_heads` is a key of the kind `gqa`");
+        assert_eq!(help(Some(Key::Mixer), "kv_rank"), "`kv_rank` is a key of `attention`");
     }
 
     #[test]

@@ -177,6 +177,8 @@ impl core::fmt::Display for Dim {
 pub struct Sizes {
     pub hidden: Dim,
     pub hidden_twice: Dim,
+    /// Residual streams, where there are several.
+    pub streams: Dim,
     pub vocab: Dim,
     pub heads: Dim,
     pub heads_whole: Dim,
@@ -215,6 +217,7 @@ impl Sizes {
         let sequence = Dim::whole(Symbol::Sequence, l.batch.sequence);
         let mut sizes = Self {
             hidden,
+            streams: if a.hyper_connections > 0 { Dim::whole(Symbol::Streams, a.hyper_connections) } else { unused },
             hidden_twice: Dim::whole(Symbol::HiddenTwice, mul(a.hidden, 2)),
             vocab: Dim::whole(Symbol::Vocab, plan.padded_vocab()).split(Over::Tp, tp),
             heads: unused,

@@ -365,9 +365,13 @@ impl Division {
 
 /// A run of `count` layers.
 pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64, layers: &Layers) -> Chunk {
-    let Blocks { mixers, dense, moe } = layers.blocks(first_layer, count);
     let (embedding, head) = (place == 0, place + 1 == places);
-    Chunk { place, first_layer, layers: count, mixers, dense, moe, embedding, head }
+    if layers.has_list() {
+        let Blocks { mixers, dense, moe } = layers.listed(first_layer, count);
+        return Chunk { place, first_layer, layers: count, mixers, dense, moe, embedding, head };
+    }
+    let moe = layers.moe_among(first_layer, count);
+    Chunk { place, first_layer, layers: count, mixers: [count, 0, 0, 0], dense: count - moe, moe, embedding, head }
 }
 
 /// A legal `last` close to an even division: all stages but the last alike, the last with what is left.

@@ -2,9 +2,8 @@
 //! a pipeline of any length costs one listing of each kind.
 
 use crate::accounting;
-use crate::inventory::{Count, Counts, Entry, Lifetime, Part, Phase, Role, Sink};
+use crate::inventory::{Count, Counts, Part, Phase, Role, Sink};
 use crate::plan::Plan;
-use crate::sizes::Dim;
 use crate::spec::{LayerKind, LayerList};
 use crate::stages::{CHUNKS_MAX, Chunk};
 use crate::weights;
@@ -57,33 +56,6 @@ impl Tally {
         backward: 0,
         update: 0,
     };
-
-    /// Adds an entry of some shape. Its role follows from its lifetime, but for what always stands.
-    pub(crate) const fn add(&mut self, entry: &Entry, shape: &[Dim; 4]) {
-        let [a, b, c, d] = shape;
-        // Four numbers of a declaration, or fewer and a sum or product of two: see `NUMBER_MAX`.
-        let elements = a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128;
-        let held = if entry.shards == 1 { elements } else { elements.div_ceil(entry.shards as u128) };
-        let held = if held > u64::MAX as u128 { u64::MAX as u128 } else { held };
-        let bytes = held * (entry.element.bytes * entry.count) as u128;
-        match entry.lifetime {
-            Lifetime::Always => self.always[entry.role as usize] += bytes,
-            Lifetime::MicroBatch => self.micro_batch += bytes,
-            Lifetime::ForwardAndBackward => self.buffers += bytes,
-            Lifetime::InForward(_) => self.forward += bytes,
-            Lifetime::InBackward(_) => self.backward += bytes,
-            Lifetime::OptimizerStep => self.update += bytes,
-        }
-        if let Role::Weight = entry.role {
-            let elements = elements * entry.count as u128;
-            self.grouped[entry.expert_group as usize] += elements;
-            if entry.module.is_moe() {
-                self.moe += elements;
-            } else {
-                self.non_moe += elements;
-            }
-        }
-    }
 
     /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
     /// times those of one; buffers serve all layers, and the parts, a block each, take turns.

@@ -13,6 +13,9 @@ const ONE: Dim = Dim::ONE;
 
 /// The weights of so many parts of a model.
 pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
+    let a = &plan.spec().architecture;
+    // Whether more belongs to a feed-forward network than itself.
+    let stands_alone = a.hyper_connections > 0 || a.layers.list.is_alone();
     if counts.first.there > 0 {
         list.part(Part::First);
         let table = weight(plan, Module::Embedding, counts.first.there);
@@ -27,11 +30,15 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     if counts.dense.there > 0 {
         list.part(Part::Dense);
         dense_ffn(list, plan, sizes, &weight(plan, Module::DenseFfn, counts.dense.there));
-        around_ffn(list, plan, sizes, counts.dense.there);
+        if stands_alone {
+            around_ffn(list, plan, sizes, counts.dense.there);
+        }
     }
     if counts.moe.there > 0 {
         list.part(Part::Moe);
-        around_ffn(list, plan, sizes, counts.moe.there);
+        if stands_alone {
+            around_ffn(list, plan, sizes, counts.moe.there);
+        }
         let router = weight(plan, Module::Router, counts.moe.there);
         let routed = weight(plan, Module::RoutedExperts, counts.moe.there);
         experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe.there));
@@ -210,15 +217,14 @@ const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
     // Gathered and freed one by one, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP); a tensor listed in
     // parts counts as several.
     let is_sharded = matches!(zero_stage(plan, expert_group), ZeroStage::Parameters);
-    Entry {
-        module,
-        element: Element::float(layout.precision.weights),
-        count,
-        shards: if is_sharded { plan.replicas(expert_group) } else { 1 },
-        expert_group,
-        source: "checkpoint",
-        ..Entry::NONE
-    }
+    let mut entry = Entry::NONE;
+    (entry.module, entry.is_moe) = (module, module.is_moe());
+    entry.element = Element::float(layout.precision.weights);
+    entry.count = count;
+    entry.shards = if is_sharded { plan.replicas(expert_group) } else { 1 };
+    entry.expert_group = expert_group;
+    entry.source = "checkpoint";
+    entry
 }
 
 const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry) {
@@ -231,17 +237,33 @@ const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry) {
 
 const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry, routed: &Entry, shared: &Entry) {
     let (experts, ffn, io, hidden) = (sizes.local_experts, sizes.expert_ffn, sizes.expert_io, sizes.hidden);
-    let (options, gated) = (&plan.spec().architecture.experts, plan.spec().architecture.layers.gated.is_on());
+    let Architecture { experts: options, layers, .. } = &plan.spec().architecture;
     list.push(router, "mlp.gate.weight", [sizes.experts, hidden, ONE, ONE]);
-    if options.latent > 0 {
-        list.push(router, "mlp.fc1_latent_proj.weight", [io, hidden, ONE, ONE]);
-        list.push(router, "mlp.fc2_latent_proj.weight", [hidden, io, ONE, ONE]);
-    }
-    if gated {
+    if layers.gated.is_on() {
         list.push(routed, "mlp.experts.gate_proj.weight", [experts, ffn, io, ONE]);
     }
     list.push(routed, "mlp.experts.up_proj.weight", [experts, ffn, io, ONE]);
     list.push(routed, "mlp.experts.down_proj.weight", [experts, io, ffn, ONE]);
+    if options.has_more() {
+        expert_options(list, plan, sizes, router, routed);
+    }
+    if options.shared > 0 {
+        let ffn = sizes.shared_ffn;
+        if layers.gated.is_on() {
+            list.push(shared, "mlp.shared_experts.gate_proj.weight", [ffn, hidden, ONE, ONE]);
+        }
+        list.push(shared, "mlp.shared_experts.up_proj.weight", [ffn, hidden, ONE, ONE]);
+        list.push(shared, "mlp.shared_experts.down_proj.weight", [hidden, ffn, ONE, ONE]);
+        if options.shared_gate.is_on() {
+            list.push(shared, "mlp.shared_expert_gate.weight", [Dim::ONE, hidden, ONE, ONE]);
+        }
+    }
+}
+
+/// What some models have beside router and experts. Apart, since const evaluation sets up all of a function that it calls.
+const fn expert_options(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry, routed: &Entry) {
+    let (experts, ffn, io, hidden) = (sizes.local_experts, sizes.expert_ffn, sizes.expert_io, sizes.hidden);
+    let Architecture { experts: options, layers, .. } = &plan.spec().architecture;
     if options.router_bias.is_on() {
         list.push(router, "mlp.gate.bias", [sizes.experts, ONE, ONE, ONE]);
     }
@@ -252,23 +274,16 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry
         list.push(router, "mlp.gate.scale", [hidden, ONE, ONE, ONE]);
         list.push(router, "mlp.gate.per_expert_scale", [sizes.experts, ONE, ONE, ONE]);
     }
+    if options.latent > 0 {
+        list.push(router, "mlp.fc1_latent_proj.weight", [io, hidden, ONE, ONE]);
+        list.push(router, "mlp.fc2_latent_proj.weight", [hidden, io, ONE, ONE]);
+    }
     if options.bias.is_on() {
-        if gated {
+        if layers.gated.is_on() {
             list.push(routed, "mlp.experts.gate_proj.bias", [experts, ffn, ONE, ONE]);
         }
         list.push(routed, "mlp.experts.up_proj.bias", [experts, ffn, ONE, ONE]);
         list.push(routed, "mlp.experts.down_proj.bias", [experts, io, ONE, ONE]);
-    }
-    if options.shared > 0 {
-        let ffn = sizes.shared_ffn;
-        if gated {
-            list.push(shared, "mlp.shared_experts.gate_proj.weight", [ffn, hidden, ONE, ONE]);
-        }
-        list.push(shared, "mlp.shared_experts.up_proj.weight", [ffn, hidden, ONE, ONE]);
-        list.push(shared, "mlp.shared_experts.down_proj.weight", [hidden, ffn, ONE, ONE]);
-        if options.shared_gate.is_on() {
-            list.push(shared, "mlp.shared_expert_gate.weight", [Dim::ONE, hidden, ONE, ONE]);
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 /// Legal cases with their plans, the same in every run.
 static PLANS: LazyLock<Vec<(Case, Plan)>> = LazyLock::new(|| {
     let legal = |case: Case| Some((case.clone(), Plan::new(case.spec).ok()?));
-    let plans: Vec<_> = cases(6, 100, 3000).filter_map(legal).collect();
+    let plans: Vec<_> = cases(6, 100, 4000).filter_map(legal).collect();
     assert!(plans.len() >= 600, "{} are legal", plans.len());
     plans
 });

@@ -2,8 +2,9 @@
 
 use moe_model::Spec;
 use moe_model::spec::{
-    Attention, Batch, Context, Experts, Gqa, Layers, Mesh, Mla, Placement, Precision, Schedule, Split, StageList,
-    Stages, Switch, Weighed, Zero, ZeroGroups, ZeroStage,
+    Attention, Batch, Compressed, Context, Experts, GatedDeltaNet, Gqa, Kda, LayerList, Layers, Lightning, LocalGqa,
+    Mamba1, Mamba2, Mesh, Mixer, Mla, Placement, Precision, Schedule, Split, StageList, Stages, Switch, Weighed, Zero,
+    ZeroGroups, ZeroStage,
 };
 
 /// A Spec, and the letters of each stage of its list, if it has one.
@@ -55,6 +56,7 @@ impl Random<'_> {
         let list = self.layers(&mut spec);
         self.precision(&mut spec);
         self.attention(&mut spec);
+        self.mixer(&mut spec);
         self.networks(&mut spec);
         self.batch(&mut spec);
         self.zero(&mut spec);
@@ -176,15 +178,62 @@ impl Random<'_> {
         let ranks = if context == Context::AllToAll { tp * cp } else { tp };
         let block = spec.layout.precision.block.max(1);
         let heads = self.multiple(ranks, 3);
-        spec.architecture.attention = if self.rarely(2) {
+        spec.architecture.attention = if self.rarely(8) {
+            Attention::Compressed(Compressed {
+                heads,
+                q_rank: 1,
+                head_dim: if self.rarely(4) { 0 } else { self.multiple(block, 2) },
+                output_groups: self.pick(&[tp, self.to(1, 6), heads]),
+                output_rank: self.to(1, 3),
+                compress: 1,
+                compress_heavy: 1,
+                indexer_heads: 1,
+                indexer_dim: 1,
+            })
+        } else if self.rarely(2) {
             let [nope, rope, value] = [(); 3].map(|()| self.multiple(block, 2));
             Attention::Mla(Mla { heads, q_rank: 1, kv_rank: 1, nope, rope, value, ..Mla::DEFAULT })
         } else {
             let kv_heads = if self.rarely(2) { self.pick(&[1, heads, tp, ranks]) } else { self.to(1, 12) };
             let head_dim = if self.rarely(4) { 0 } else { self.multiple(block, 2) };
-            Attention::Gqa(Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT })
+            let value_dim = if self.rarely(4) { self.multiple(block, 2) } else { 0 };
+            Attention::Gqa(Gqa { heads, kv_heads, head_dim, value_dim, ..Gqa::DEFAULT })
         };
         spec.architecture.hidden = self.multiple(heads, 3);
+    }
+
+    /// What stands in the place of attention in some layers: its last one, where there is no other list.
+    fn mixer(self, spec: &mut Spec) {
+        let (tp, layers) = (spec.layout.mesh.tp, spec.architecture.layers);
+        if self.rarely(2) || layers.count() > 200 {
+            return;
+        }
+        let (dense, moe) = ("a".repeat(in_memory(layers.dense)), "A".repeat(in_memory(layers.moe)));
+        let mut text = dense + &moe;
+        let last = text.pop().map_or("m", |letter| if letter == 'A' { "M" } else { "m" });
+        spec.architecture.layers.list = LayerList::parse(&(text + last));
+        let (heads, few) = (self.multiple(tp, 3), self.to(1, 6));
+        let kv_heads = self.pick(&[1, heads, tp, few]);
+        spec.architecture.mixer = match self.to(0, 5) {
+            0 => Mixer::LocalGqa(LocalGqa { heads, kv_heads, head_dim: 1, ..LocalGqa::DEFAULT }),
+            1 => Mixer::GatedDeltaNet(GatedDeltaNet {
+                key_heads: heads,
+                value_heads: if self.rarely(3) { few } else { heads * few },
+                key_dim: self.to(1, 3),
+                value_dim: self.to(1, 3),
+                conv: 1,
+            }),
+            2 => Mixer::Kda(Kda { heads, head_dim: self.to(1, 3), conv: 1 }),
+            3 => Mixer::Lightning(Lightning { heads, head_dim: self.to(1, 3), block: 1 }),
+            4 => Mixer::Mamba1(Mamba1 { inner: heads, state: self.to(1, 3), conv: 1, time_rank: self.to(1, 3) }),
+            _ => Mixer::Mamba2(Mamba2 {
+                heads,
+                head_dim: self.to(1, 3),
+                state: self.to(1, 3),
+                groups: kv_heads,
+                conv: 1,
+            }),
+        };
     }
 
     fn networks(self, spec: &mut Spec) {
@@ -235,6 +284,10 @@ impl Random<'_> {
         };
         spec.layout.zero = Zero { dense: self.pick(ZeroStage::ALL), expert: self.pick(ZeroStage::ALL), groups, ways };
     }
+}
+
+fn in_memory(count: u64) -> usize {
+    usize::try_from(count).expect("layers are few")
 }
 
 /// The stages in Megatron's notation, in one of the ways that it leaves open.

@@ -4,7 +4,9 @@ use crate::deal::{Rank, deal, deal_evenly, holds_whole_blocks, things, world};
 use crate::layers;
 use crate::random::Case;
 use moe_model::Spec;
-use moe_model::spec::{Attention, Compressed, Context, Gqa, Mla, Schedule, Split, ZeroGroups};
+use moe_model::spec::{
+    Attention, Compressed, Context, Gqa, Kda, Lightning, LocalGqa, Mamba2, Mixer, Mla, Schedule, Split, ZeroGroups,
+};
 
 /// Things that are dealt together, and the laws that say when that comes out even.
 pub(crate) struct Topic {
@@ -20,6 +22,20 @@ pub(crate) const TOPICS: &[Topic] = &[
     Topic { name: "key/value heads", laws: &["kv-heads-tp"], comes_out: kv_heads },
     Topic { name: "heads of a key/value head", laws: &["kv-heads"], comes_out: heads_of_kv_heads },
     Topic { name: "attention", laws: &["heads-tp", "kv-heads", "kv-heads-tp"], comes_out: attention },
+    Topic { name: "heads of a mixer", laws: &["mixer-heads-tp"], comes_out: mixer_heads },
+    Topic {
+        name: "key/value heads of a mixer",
+        laws: &["mixer-kv-heads", "mixer-kv-heads-tp"],
+        comes_out: mixer_kv_heads,
+    },
+    Topic {
+        name: "heads of keys and values",
+        laws: &["mixer-key-heads-tp", "mixer-value-heads"],
+        comes_out: key_and_value_heads,
+    },
+    Topic { name: "channels of a mixer", laws: &["mixer-inner-tp"], comes_out: channels },
+    Topic { name: "groups of a mixer", laws: &["mixer-groups", "mixer-groups-tp"], comes_out: mixer_groups },
+    Topic { name: "groups of outputs", laws: &["output-groups", "output-groups-tp"], comes_out: output_groups },
     Topic { name: "hidden width", laws: &["head-dim"], comes_out: |case| head_width(&case.spec).is_some() },
     Topic { name: "dense width", laws: &["dense-ffn-tp"], comes_out: |case| dense(&case.spec, 0) },
     Topic { name: "shared width", laws: &["shared-ffn-tp"], comes_out: |case| shared(&case.spec, 0) },
@@ -99,6 +115,50 @@ fn heads(spec: &Spec) -> u64 {
     }
 }
 
+fn tp(case: &Case) -> u64 {
+    case.spec.layout.mesh.tp
+}
+
+/// Heads over ranks, and whatever each of them has over them.
+fn in_groups(things: u64, groups: u64, ranks: u64) -> bool {
+    shards(things, groups, 0).is_some() && shards(groups, ranks, 0).is_some()
+}
+
+fn mixer_heads(case: &Case) -> bool {
+    match case.spec.architecture.mixer {
+        Mixer::LocalGqa(LocalGqa { heads, .. })
+        | Mixer::Kda(Kda { heads, .. })
+        | Mixer::Lightning(Lightning { heads, .. })
+        | Mixer::Mamba2(Mamba2 { heads, .. }) => shards(heads, tp(case), 0).is_some(),
+        Mixer::None | Mixer::GatedDeltaNet(_) | Mixer::Mamba1(_) => true,
+    }
+}
+
+fn mixer_kv_heads(case: &Case) -> bool {
+    let Mixer::LocalGqa(gqa) = case.spec.architecture.mixer else { return true };
+    shards(gqa.heads, gqa.kv_heads, 0).is_some() && kv_hands(&things(gqa.kv_heads), tp(case)).is_some()
+}
+
+fn key_and_value_heads(case: &Case) -> bool {
+    let Mixer::GatedDeltaNet(net) = case.spec.architecture.mixer else { return true };
+    in_groups(net.value_heads, net.key_heads, tp(case))
+}
+
+fn channels(case: &Case) -> bool {
+    let Mixer::Mamba1(mamba) = case.spec.architecture.mixer else { return true };
+    shards(mamba.inner, tp(case), 0).is_some()
+}
+
+fn mixer_groups(case: &Case) -> bool {
+    let Mixer::Mamba2(mamba) = case.spec.architecture.mixer else { return true };
+    in_groups(mamba.heads, mamba.groups, tp(case))
+}
+
+fn output_groups(case: &Case) -> bool {
+    let Attention::Compressed(attention) = case.spec.architecture.attention else { return true };
+    in_groups(attention.heads, attention.output_groups, tp(case))
+}
+
 /// Every rank of the declared world has one place in the mesh, and every place a rank.
 fn ranks(case: &Case) -> bool {
     let mesh = case.spec.layout.mesh;
@@ -155,13 +215,13 @@ fn attention(case: &Case) -> bool {
 
 /// The width of a head, where the heads share out the hidden width or say it.
 fn head_width(spec: &Spec) -> Option<u64> {
-    match gqa(spec) {
-        Some(gqa) if gqa.head_dim == 0 => {
-            Some(deal_evenly(&things(spec.architecture.hidden), gqa.heads)?[0].len() as u64)
+    let (heads, head_dim) = match spec.architecture.attention {
+        Attention::Gqa(Gqa { heads, head_dim, .. }) | Attention::Compressed(Compressed { heads, head_dim, .. }) => {
+            (heads, head_dim)
         }
-        Some(gqa) => Some(gqa.head_dim),
-        None => Some(0),
-    }
+        Attention::Mla(_) => return Some(0),
+    };
+    if head_dim > 0 { Some(head_dim) } else { Some(shards(spec.architecture.hidden, heads, 0)?[0].len() as u64) }
 }
 
 fn dense(spec: &Spec, block: u64) -> bool {
@@ -356,7 +416,8 @@ fn head_blocks(case: &Case) -> bool {
     let widths = match spec.architecture.attention {
         // Queries; keys and values out of the latent; the output.
         Attention::Mla(mla) => vec![mla.nope + mla.rope, mla.nope + mla.value, mla.value],
-        Attention::Gqa(_) | Attention::Compressed(_) => vec![width],
+        Attention::Gqa(gqa) => vec![width, value_width(gqa, width)],
+        Attention::Compressed(_) => vec![width],
     };
     let is_quantised = precision.block > 0 && precision.block_attention.is_on();
     !is_quantised || widths.iter().all(|width| holds_whole_blocks(&rows(&hands, *width), precision.block))
@@ -364,9 +425,14 @@ fn head_blocks(case: &Case) -> bool {
 
 fn kv_head_blocks(case: &Case) -> bool {
     let (spec, precision) = (&case.spec, case.spec.layout.precision);
+    let Some(width) = head_width(spec) else { return false };
     let Some(gqa) = gqa(spec) else { return true };
     let Some(hands) = kv_hands(&things(gqa.kv_heads), spec.layout.mesh.tp) else { return false };
-    let Some(width) = head_width(spec) else { return false };
     let is_quantised = precision.block > 0 && precision.block_attention.is_on();
-    !is_quantised || holds_whole_blocks(&rows(&hands, width), precision.block)
+    let widths = [width, value_width(gqa, width)];
+    !is_quantised || widths.iter().all(|width| holds_whole_blocks(&rows(&hands, *width), precision.block))
+}
+
+fn value_width(gqa: Gqa, width: u64) -> u64 {
+    if gqa.value_dim > 0 { gqa.value_dim } else { width }
 }

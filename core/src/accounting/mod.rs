@@ -7,7 +7,7 @@ mod worked_example;
 use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::mul;
-use crate::sizes::{Dim, Sizes, Symbol};
+use crate::sizes::{Dim, Sizes};
 use crate::spec::{Accounting, Recompute};
 
 /// Lists the activations of so many parts of a model, and the transients and buffers of their forward and backward.
@@ -29,30 +29,46 @@ pub(crate) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
 
 /// What tensors share that are saved from a micro-batch's forward to its backward, in each of `count` blocks.
 const fn saved(plan: &Plan, count: Count, source: &'static str) -> Entry {
-    let element = Element::float(plan.spec().layout.precision.activations);
-    let (count, held) = (count.there, count.in_flight);
-    Entry { role: Role::Activation, lifetime: Lifetime::MicroBatch, element, count, held, source, ..Entry::NONE }
+    let mut entry = Entry::NONE;
+    entry.role = Role::Activation;
+    entry.lifetime = Lifetime::MicroBatch;
+    entry.element = Element::float(plan.spec().layout.precision.activations);
+    (entry.count, entry.held) = (count.there, count.in_flight);
+    entry.source = source;
+    entry
 }
 
+/// Entries like another but for something. Copied whole and then changed, since const evaluation copies a struct in one
+/// step, but its fields one by one.
 impl Entry {
     /// So many of one shape in each block.
     pub(crate) const fn times(&self, times: u64) -> Self {
-        Self { count: times * self.count, held: mul(times, self.held), ..*self }
+        let mut entry = *self;
+        (entry.count, entry.held) = (times * self.count, mul(times, self.held));
+        entry
     }
 
     /// The same in another module.
     const fn of(&self, module: Module) -> Self {
-        Self { module, ..*self }
+        let mut entry = *self;
+        entry.module = module;
+        entry
     }
 
     /// The same in another format.
     const fn stored_as(&self, element: Element) -> Self {
-        Self { element, ..*self }
+        let mut entry = *self;
+        entry.element = element;
+        entry
     }
 
     /// Alive in one block at a time.
     const fn transient(&self, lifetime: Lifetime) -> Self {
-        Self { role: Role::Transient, lifetime, count: 1, held: 1, ..*self }
+        let mut entry = *self;
+        entry.role = Role::Transient;
+        entry.lifetime = lifetime;
+        (entry.count, entry.held) = (1, 1);
+        entry
     }
 }
 
@@ -80,14 +96,6 @@ const fn block_output(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &En
     if plan.spec().architecture.norms_per_layer >= norms {
         list.push(kept, "block output before its norm", [sizes.batch, sizes.own_tokens, sizes.hidden, Dim::ONE]);
     }
-}
-
-/// The input of a block: one residual stream, or as many as hyper-connections mix.
-const fn block_input(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &Entry, name: &'static str) {
-    let (streams, own) = (plan.spec().architecture.hyper_connections, [sizes.batch, sizes.own_tokens, sizes.hidden]);
-    let [batch, tokens, hidden] = own;
-    let streams = if streams > 0 { Dim::whole(Symbol::Streams, streams) } else { Dim::ONE };
-    list.push(kept, name, [batch, tokens, hidden, streams]);
 }
 
 /// What a feed-forward network keeps inside: gate, up, activation and product, or without a gate two of them.

@@ -7,7 +7,7 @@
 //! the whole sequence), `placement.shared_experts: replicated`, `placement.query_rope: replicated`,
 //! `zero.groups: moe_block`.
 
-use super::{block_input, block_output, ends, inner, is_recomputed, saved};
+use super::{block_output, ends, inner, is_recomputed, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
@@ -44,7 +44,11 @@ pub(super) const fn blocks(
         list.part(Part::Dense);
         let saved = saved(plan, counts.dense, source);
         if is_recomputed {
-            block_input(list, plan, sizes, &saved.of(Module::DenseFfn), "dense block input");
+            list.push(
+                &saved.of(Module::DenseFfn),
+                "dense block input",
+                [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams],
+            );
         }
         let again = saved.transient(Lifetime::InBackward(Block::Dense));
         dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
@@ -56,7 +60,7 @@ pub(super) const fn blocks(
             // Routing weights are kept of the whole sequence, whatever the pool: what is stored, 8bsh + 8bsN_r of four
             // layers (row o2.stage1_full), does not depend on routing.
             let router = &saved.of(Module::Router);
-            block_input(list, plan, sizes, router, "expert block input");
+            list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
             list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);
         }
         let again = saved.transient(Lifetime::InBackward(Block::Moe));
@@ -71,7 +75,11 @@ const fn mixer(list: &mut Sink<'_>, at: At<'_>, count: Count, paper: Paper, sour
         let saved = saved(at.plan, count, source);
         let is_recomputed = is_recomputed(at.plan);
         if is_recomputed {
-            block_input(list, at.plan, at.sizes, &saved.of(Module::Attention), "attention block input");
+            list.push(
+                &saved.of(Module::Attention),
+                "attention block input",
+                [at.sizes.batch, at.sizes.own_tokens, at.sizes.hidden, at.sizes.streams],
+            );
         }
         let again = saved.transient(Lifetime::InBackward(at.slot.block()));
         attention(list, at, if is_recomputed { &again } else { &saved }, paper);
@@ -84,7 +92,7 @@ const fn attention(list: &mut Sink<'_>, at: At<'_>, common: &Entry, paper: Paper
     let kept = &common.of(Module::Attention);
     let mask = &kept.stored_as(Element::MASK);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    block_input(list, plan, sizes, kept, "attention block input");
+    list.push(kept, "attention block input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
     list.push(kept, "attention norm output", own);
     if paper.dropout.is_on() {
         list.push(mask, "attention output dropout mask", own);
@@ -110,7 +118,7 @@ const fn attention(list: &mut Sink<'_>, at: At<'_>, common: &Entry, paper: Paper
 const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, paper: Paper) {
     let kept = &common.of(Module::DenseFfn);
     let own = [sizes.batch, sizes.own_tokens, sizes.hidden, ONE];
-    block_input(list, plan, sizes, kept, "dense block input");
+    list.push(kept, "dense block input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
     list.push(kept, "dense norm output", own);
     block_output(list, plan, sizes, kept, 4);
     let mlp = Mlp {
@@ -132,7 +140,7 @@ const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry
         Pool::Replica => sizes.context,
         Pool::Group => sizes.own_tokens,
     };
-    block_input(list, plan, sizes, router, "expert block input");
+    list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
     list.push(router, "expert norm output", [batch, sizes.own_tokens, hidden, ONE]);
     block_output(list, plan, sizes, router, 4);
     // Four bytes a token and expert: two tensors, or one in fp32; the paper does not say which.

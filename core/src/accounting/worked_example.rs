@@ -2,7 +2,7 @@
 //! each rank's own tokens routed, a working set of one layer's experts in forward, one recomputed layer or block in
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
-use super::{block_input, block_output, ends, inner, is_recomputed, paper, saved};
+use super::{block_output, ends, inner, is_recomputed, paper, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
@@ -55,7 +55,11 @@ const fn layers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts)
     let is_recomputed = is_recomputed(plan);
     if is_recomputed && counts.mixers[0].there > 0 {
         list.part(Part::Attention);
-        block_input(list, plan, sizes, &saved(plan, counts.mixers[0], SOURCE).of(Module::Attention), "layer input");
+        list.push(
+            &saved(plan, counts.mixers[0], SOURCE).of(Module::Attention),
+            "layer input",
+            [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams],
+        );
     }
     if counts.dense.there > 0 {
         list.part(Part::Dense);

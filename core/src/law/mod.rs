@@ -247,13 +247,22 @@ pub(crate) const fn worst_factor(n: &Numbers) -> u64 {
     }
 }
 
+/// Keys whose 0 stands for a number that is not given, and follows from others.
+pub(crate) const FOLLOW: KeySet = KeySet::of(&[
+    Key::MeshDp,
+    Key::MeshVpp,
+    Key::MeshWorld,
+    Key::BatchGlobal,
+    Key::BatchGroup,
+    Key::AttentionHeadDim,
+    Key::AttentionValueDim,
+    Key::MixerValueDim,
+]);
+
 /// Whether 0 stands for a number that is not given, and follows from others: written, it says nothing.
 #[must_use]
 pub const fn follows_at_zero(key: Key) -> bool {
-    matches!(
-        key,
-        Key::MeshDp | Key::MeshVpp | Key::MeshWorld | Key::BatchGlobal | Key::BatchGroup | Key::AttentionHeadDim
-    )
+    FOLLOW.has(key)
 }
 
 /// The name of the law that is judged before all others, and of no key alone: see [`range`].

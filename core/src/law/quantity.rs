@@ -86,6 +86,7 @@ impl Quantity {
                 Key::Hidden,
                 Key::AttentionHeads,
                 Key::AttentionHeadDim,
+                Key::AttentionValueDim,
                 Key::AttentionNope,
                 Key::AttentionRope,
                 Key::AttentionValue,
@@ -98,6 +99,7 @@ impl Quantity {
                 Key::AttentionHeads,
                 Key::AttentionKvHeads,
                 Key::AttentionHeadDim,
+                Key::AttentionValueDim,
             ],
             Self::Just(_) => &[],
         }
@@ -204,12 +206,10 @@ pub(crate) const fn shape(n: &Numbers) -> Shape {
 /// The fewest heads whose projections are whole blocks of quantised weights.
 pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
     let block = n.of(Key::PrecisionBlock);
-    let widths = match n.get(Key::AttentionKvHeads) {
-        Some(_) if n.of(Key::AttentionHeadDim) == 0 => {
-            [zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))), 0, 0]
-        }
-        Some(_) => [n.of(Key::AttentionHeadDim), 0, 0],
-        None if n.get(Key::AttentionOutputRank).is_some() => [n.of(Key::AttentionHeadDim), 0, 0],
+    // A width of 0 fills any block.
+    let widths = match n.get(Key::AttentionHeadDim) {
+        Some(0) => [zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))), n.of(Key::AttentionValueDim), 0],
+        Some(head_dim) => [head_dim, n.of(Key::AttentionValueDim), 0],
         None => {
             let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
             // A replicated rotary part is apart from the heads that are split.

@@ -202,20 +202,6 @@ pub const LAWS: &[Law] = &[
         "an indexer's queries come out of the query latent",
     ),
     law(
-        "compressed-query-rank",
-        &[Key::AttentionQRank],
-        Rule::Given(Key::AttentionQRank),
-        When::Compressed,
-        "queries of compressed attention go through a latent",
-    ),
-    law(
-        "compressed-head-dim",
-        &[Key::AttentionHeadDim],
-        Rule::Given(Key::AttentionHeadDim),
-        When::Compressed,
-        "the one key/value head of compressed attention is of some width",
-    ),
-    law(
         "compressed-indexer",
         &[Key::AttentionIndexerHeads],
         Rule::Given(Key::AttentionIndexerHeads),
@@ -254,7 +240,7 @@ pub const LAWS: &[Law] = &[
         "hash-layers",
         &[Key::ExpertsHashLayers, Key::LayersMoe],
         AtMost(Of(Key::ExpertsHashLayers), Of(Key::LayersMoe)),
-        When::Always,
+        When::Given(Key::ExpertsHashLayers),
         "a table routes the tokens of the first layers with experts",
     ),
     law(

@@ -53,7 +53,7 @@ pub enum When {
     ExpertBlocks,
     /// Where shared experts are quantised in blocks and split.
     SharedBlocks,
-    /// Under grouped-query attention, where the width of a head follows from others.
+    /// Where the width of a head follows from others.
     HeadDimFollows,
     /// Where experts shard more than their optimizer state and dense parameters no more than that, with more than one stage.
     ExpertZeroInPipeline,
@@ -231,14 +231,14 @@ impl When {
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
-            Self::Spaced => moe && of[Key::LayersMoeEvery as usize] > 1,
+            Self::Spaced => moe && of[Key::LayersMoeEvery as usize] > 1 && of[Key::LayersList as usize] == 0,
             Self::NoShared => of[Key::ExpertsShared as usize] == 0,
             Self::Listed => of[Key::StagesList as usize] > 0,
             Self::Interleaved => of[Key::Schedule as usize] == Schedule::Interleaved as u64,
             Self::NotInterleaved => of[Key::Schedule as usize] != Schedule::Interleaved as u64,
             Self::DualPipe => of[Key::Schedule as usize] == Schedule::DualPipe as u64 && of[Key::MeshPp as usize] > 1,
             Self::DualPipes => of[Key::Schedule as usize] >= Schedule::DualPipe as u64,
-            Self::HeadDimFollows => of[Key::AttentionHeadDim as usize] == 0 && n.get(Key::AttentionKvHeads).is_some(),
+            Self::HeadDimFollows => n.present.has(Key::AttentionHeadDim) && of[Key::AttentionHeadDim as usize] == 0,
             Self::ExpertZeroInPipeline => {
                 let is_more = of[Key::ZeroExpert as usize] > ZeroStage::Optimizer as u64;
                 moe && is_more
@@ -280,7 +280,7 @@ impl When {
             Self::Composed => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
             Self::Dense => DENSE,
             Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),
-            Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery]),
+            Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery, Key::LayersList]),
             Self::Weighed => KeySet::of(&[Key::StagesEmbedding, Key::StagesLoss]),
             Self::Layers => KeySet::of(LAYERS).with(Key::StagesList),
             Self::NoShared => KeySet::of(&[Key::ExpertsShared]),

@@ -22,8 +22,8 @@ group! {
         heads: number at least 1 = AttentionHeads;
         /// Width of the query latent.
         q_rank: number at least 0 = AttentionQRank;
-        /// Width of a head.
-        head_dim: number at least 0 = AttentionHeadDim;
+        /// Width of a head. Left out (0 in a Spec) it is `hidden` over `heads`.
+        head_dim: number at least 0 = AttentionHeadDim, default 0;
         /// Groups of heads whose output goes through a latent of its own, split over tensor-parallel ranks.
         output_groups: number at least 1 = AttentionOutputGroups;
         /// Width of each of these latents.
@@ -49,9 +49,15 @@ pub(super) enum Reach {
 }
 
 impl Compressed {
-    pub(super) const fn sizes(&self, sizes: &mut Sizes, _plan: &Plan) {
+    /// Width of a head in a model of this hidden width.
+    #[must_use]
+    pub const fn head_width(&self, hidden: u64) -> u64 {
+        if self.head_dim == 0 { zero_or(hidden.checked_div(self.heads)) } else { self.head_dim }
+    }
+
+    pub(super) const fn sizes(&self, sizes: &mut Sizes, plan: &Plan) {
         sizes.heads_whole = Dim::whole(Symbol::Heads, self.heads);
-        sizes.head_dim = Dim::whole(Symbol::HeadDim, self.head_dim);
+        sizes.head_dim = Dim::whole(Symbol::HeadDim, self.head_width(plan.spec().architecture.hidden));
         sizes.q_rank = Dim::whole(Symbol::QRank, self.q_rank);
         sizes.indexer_heads = Dim::whole(Symbol::IndexerHeads, self.indexer_heads);
         sizes.indexer_dim = Dim::whole(Symbol::IndexerDim, self.indexer_dim);
@@ -60,7 +66,8 @@ impl Compressed {
     /// Outputs of the heads of a group, and the latents of all groups.
     const fn outputs(&self, plan: &Plan) -> [Dim; 2] {
         let tp = plan.spec().layout.mesh.tp;
-        let of_group = zero_or(mul(self.heads, self.head_dim).checked_div(self.output_groups));
+        let of_group =
+            zero_or(mul(self.heads, self.head_width(plan.spec().architecture.hidden)).checked_div(self.output_groups));
         let latents = mul(self.output_groups, self.output_rank);
         [Dim::whole(Symbol::GroupOutput, of_group), Dim::whole(Symbol::OutputRank, latents).split(Over::Tp, tp)]
     }

@@ -58,17 +58,15 @@ impl Layers {
         self.dense.saturating_sub(mul(self.moe, self.moe_every.saturating_sub(1)))
     }
 
-    /// The blocks of so many layers from one on. Where experts have dense networks beside them, these are not counted.
-    pub(crate) const fn blocks(&self, first: u64, count: u64) -> Blocks {
-        if !self.list.is_none() {
-            return self.listed(first, count);
-        }
-        let moe = self.moe_among(first, count);
-        Blocks { mixers: [count, 0, 0, 0], dense: count - moe, moe }
+    /// Whether layers are listed one by one.
+    #[must_use]
+    pub const fn has_list(&self) -> bool {
+        !self.list.is_none()
     }
 
-    /// The same of a list. Apart, since const evaluation sets up all of a function that it calls.
-    const fn listed(&self, first: u64, count: u64) -> Blocks {
+    /// The blocks of so many listed layers from one on. Where experts have dense networks beside them, these are not
+    /// counted.
+    pub(crate) const fn listed(&self, first: u64, count: u64) -> Blocks {
         const NOT_MIXERS: usize = LayerKind::Dense as usize;
         let (mut mixers, mut kind) = ([0; NOT_MIXERS], 0);
         while kind < NOT_MIXERS {
@@ -92,7 +90,7 @@ impl Layers {
     /// All layers.
     #[must_use]
     pub const fn count(&self) -> u64 {
-        if self.list.is_none() { add(self.dense, self.moe) } else { self.list.layers() }
+        if self.has_list() { self.list.layers() } else { add(self.dense, self.moe) }
     }
 
     /// Dense networks: those of dense layers, and those that layers with experts have beside them.
@@ -198,6 +196,12 @@ pub struct Architecture {
 }
 
 impl Experts {
+    /// Whether a layer holds more of router and routed experts than their matrices.
+    pub(crate) const fn has_more(&self) -> bool {
+        let switches = self.bias as u64 + self.router_bias as u64 + self.router_scale as u64;
+        self.latent + switches > 0 || matches!(self.correction_bias, CorrectionBias::Parameter)
+    }
+
     /// Width of all shared experts together.
     #[must_use]
     pub const fn shared_width(&self) -> u64 {

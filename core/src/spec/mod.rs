@@ -31,7 +31,7 @@ pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use stage_list::{Fault, StageList};
 pub use values::{Dtype, Factor, Percent, Switch, percent};
 
-use crate::key::{Key, Numbers};
+use crate::key::{Key, KeySet, Numbers};
 
 /// The keys of every group.
 pub const GROUPS: &[&[Field]] = &[
@@ -87,20 +87,43 @@ impl Spec {
 
     /// Every leaf as it was given.
     pub(crate) const fn raw_numbers(&self) -> Numbers {
+        // By index rather than by a call for each, which const evaluation would notice.
+        const SINGLE: KeySet = KeySet::of(&[
+            Key::Hidden,
+            Key::Vocab,
+            Key::TiedEmbeddings,
+            Key::HeadBias,
+            Key::Norm,
+            Key::NormsPerLayer,
+            Key::LayerScalar,
+            Key::HyperConnections,
+            Key::Mtp,
+            Key::Schedule,
+            Key::Recompute,
+            Key::Target,
+            Key::Device,
+            Key::Headroom,
+        ]);
         let (a, l) = (&self.architecture, &self.layout);
         let mut numbers = Numbers::NONE;
         let n = &mut numbers;
-        n.put(Key::Hidden, a.hidden);
-        n.put(Key::Vocab, a.vocab);
-        n.put(Key::TiedEmbeddings, a.tied_embeddings as u64);
-        n.put(Key::HeadBias, a.head_bias as u64);
-        n.put(Key::Norm, a.norm as u64);
-        n.put(Key::NormsPerLayer, a.norms_per_layer);
-        n.put(Key::LayerScalar, a.layer_scalar as u64);
-        n.put(Key::HyperConnections, a.hyper_connections);
-        n.put(Key::Mtp, a.mtp);
+        n.present = SINGLE;
+        n.values[Key::Hidden as usize] = a.hidden;
+        n.values[Key::Vocab as usize] = a.vocab;
+        n.values[Key::TiedEmbeddings as usize] = a.tied_embeddings as u64;
+        n.values[Key::HeadBias as usize] = a.head_bias as u64;
+        n.values[Key::Norm as usize] = a.norm as u64;
+        n.values[Key::NormsPerLayer as usize] = a.norms_per_layer;
+        n.values[Key::LayerScalar as usize] = a.layer_scalar as u64;
+        n.values[Key::HyperConnections as usize] = a.hyper_connections;
+        n.values[Key::Mtp as usize] = a.mtp;
+        n.values[Key::Schedule as usize] = l.schedule as u64;
+        n.values[Key::Recompute as usize] = l.recompute as u64;
+        n.values[Key::Target as usize] = l.target as u64;
+        n.values[Key::Device as usize] = l.device as u64;
+        n.values[Key::Headroom as usize] = l.headroom.percent;
         a.layers.read(n);
-        if !a.layers.list.is_none() {
+        if n.values[Key::LayersList as usize] > 0 {
             let mut kind = 0;
             while kind < LayerKind::ALL.len() {
                 n.kinds[kind] = a.layers.list.count(LayerKind::ALL[kind]);
@@ -108,11 +131,13 @@ impl Spec {
             }
         }
         a.attention.read(n);
-        a.mixer.read(n);
+        if !matches!(a.mixer, Mixer::None) {
+            a.mixer.read(n);
+        }
         a.experts.read(n);
         l.mesh.read(n);
         l.stages.read(n);
-        if !l.stages.list.is_none() {
+        if n.values[Key::StagesList as usize] > 0 {
             let list = &l.stages.list;
             let mtp_stage = match list.mtp_stage() {
                 Some(stage) => stage,
@@ -120,17 +145,12 @@ impl Spec {
             };
             n.listed = [list.layers(), list.mtp(), mtp_stage];
         }
-        n.put(Key::Schedule, l.schedule as u64);
         l.zero.read(n);
         l.placement.read(n);
         l.precision.read(n);
         l.batch.read(n);
-        n.put(Key::Recompute, l.recompute as u64);
         l.routing.read(n);
         l.accounting.read(n);
-        n.put(Key::Target, l.target as u64);
-        n.put(Key::Device, l.device as u64);
-        n.put(Key::Headroom, l.headroom.percent);
         numbers
     }
 
@@ -170,7 +190,7 @@ impl Spec {
             && a.norms_per_layer <= NUMBER_MAX
             && a.hyper_connections <= NUMBER_MAX
             && a.attention.is_in_range()
-            && a.mixer.is_in_range()
+            && (matches!(a.mixer, Mixer::None) || a.mixer.is_in_range())
             && a.layers.is_in_range()
             && a.experts.is_in_range()
             && l.mesh.is_in_range()

@@ -280,7 +280,7 @@ macro_rules! group {
 
             pub(crate) const fn read(&self, numbers: &mut Numbers) {
                 $(numbers.values[Key::$key as usize] = field_code!($kind, self.$field);)*
-                numbers.present = numbers.present.union(const { KeySet::EMPTY$(.with(Key::$key))* });
+                numbers.present = numbers.present.union(const { KeySet::of(&[$(Key::$key,)*]) });
             }
 
             #[allow(unused_comparisons)] // of those that may be 0

@@ -3,7 +3,7 @@
 
 use super::blame::{CONST_REACH, blame, laws_on};
 use super::{Violation, breaches_among};
-use crate::key::{Key, KeySet};
+use crate::key::{Key, KeySet, Numbers};
 use crate::law::{self, LAWS};
 use crate::spec::Spec;
 use crate::text::Text;
@@ -37,39 +37,33 @@ impl LawSet {
     /// number out of range nothing but that can be said.
     #[must_use]
     pub const fn broken(self, spec: &Spec, written: [u128; 2]) -> Self {
-        let zeros = KeySet::of_bits(written).common(FOLLOW);
-        if !spec.is_in_range() || !zeros.is_empty() && has_zero(spec, zeros) {
+        if !spec.is_in_range() {
             return Self(OUT_OF_RANGE);
         }
-        let mesh = &spec.layout.mesh;
+        let (mesh, numbers) = (&spec.layout.mesh, spec.numbers());
+        let zeros = KeySet::of_bits(written).common(law::FOLLOW);
+        if !zeros.is_empty() && (numbers.dp_follows && zeros.has(Key::MeshDp) || has_zero(&numbers, zeros)) {
+            return Self(OUT_OF_RANGE);
+        }
         if mesh.dp == 0 && mesh.world > 0 && !mesh.is_whole() {
             // `world-replicas` says so; what else a part of a replica breaks is no news.
-            let numbers = spec.numbers();
             return Self(breaches_among(self.0 & !laws_on(Key::MeshDp, &numbers), &numbers));
         }
-        Self(breaches_among(self.0, &spec.numbers()))
+        Self(breaches_among(self.0, &numbers))
     }
 }
 
-/// The keys whose 0 stands for what is not given.
-const FOLLOW: KeySet = {
-    let (mut keys, mut i) = (KeySet::EMPTY, 0);
-    while i < Key::ALL.len() {
-        if law::follows_at_zero(Key::ALL[i]) {
-            keys = keys.with(Key::ALL[i]);
+const fn has_zero(numbers: &Numbers, keys: KeySet) -> bool {
+    let mut word = 0;
+    while word < keys.bits().len() {
+        let mut left = keys.bits()[word];
+        while left != 0 {
+            if numbers.values[128 * word + left.trailing_zeros() as usize] == 0 {
+                return true;
+            }
+            left &= left - 1;
         }
-        i += 1;
-    }
-    keys
-};
-
-const fn has_zero(spec: &Spec, keys: KeySet) -> bool {
-    let (numbers, mut i) = (spec.raw_numbers(), 0);
-    while i < Key::ALL.len() {
-        if keys.has(Key::ALL[i]) && numbers.values[i] == 0 {
-            return true;
-        }
-        i += 1;
+        word += 1;
     }
     false
 }

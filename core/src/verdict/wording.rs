@@ -89,6 +89,16 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
     }
 }
 
+/// How many layers of the layer list a rule does not allow.
+const fn layers_with(text: Text, rule: Rule, spec: &Spec) -> Text {
+    let Rule::AtMost(of, _) = rule else { return text };
+    let count = match of.value(&spec.numbers()) {
+        Some(count) => count,
+        None => 0,
+    };
+    text.str("`layers.list` has ").int(count).str(if count == 1 { " layer" } else { " layers" })
+}
+
 const fn places(text: Text, spec: &Spec) -> Text {
     let shape = law::shape(&spec.numbers());
     let text = text.str("`mesh.pp`");
@@ -168,7 +178,16 @@ impl Violation {
             Rule::EitherDivides(a, b) => {
                 quantity(quantity(text, a, spec).str(" neither divides nor is divided by "), b, spec)
             }
+            Rule::AtLeast(Quantity::LayersOf(_), _) => {
+                text.str("`mixer` is given, and no layer of `layers.list` has it")
+            }
             Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
+            Rule::AtMost(Quantity::LayersOf(_), _) => {
+                layers_with(text, law.rule, spec).str(" with a mixer, and no `mixer` is given")
+            }
+            Rule::AtMost(Quantity::CompressedLayers, _) => {
+                layers_with(text, law.rule, spec).str(" with compressed attention, and `attention` is of another kind")
+            }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -179,10 +198,11 @@ impl Violation {
             }
             Rule::IsOn(key) => assigned(text, key, spec).str(" must be on"),
             Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
-            Rule::OneOf(key, _) => assigned(text, key, spec)
+            Rule::OneOf(key, _) if law.keys().has(Key::Target) => assigned(text, key, spec)
                 .str(" is not among what `target` = ")
                 .str(spec.layout.target.word())
                 .str(" runs"),
+            Rule::OneOf(key, _) => assigned(text, key, spec).str(" does not go with layers that differ"),
             Rule::LayersFallToStages => misfit(text, spec),
             Rule::ChunksOfSchedule => chunks(text, spec),
             Rule::LastGroupFills => {

@@ -62,9 +62,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            281474976710656,
+            147573952589676412928,
         )
-        .broken(&Self::__SPEC_MAIN, 302231454903657293676544);
+        .broken(&Self::__SPEC_MAIN, [2596148429267413814265248164610048, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].
@@ -92,9 +92,9 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 155195852093064855754406211, S)
+            __enforce(__at, __laws, B, [1333122218429133393152334718269588739, 0], S)
         }
-        const _: () = e(78, 170141183460469231731687585190860816384);
-        const _: () = __enforce_budget(81usize, B, S);
+        const _: () = e(111, 170141183460469231879261256305560518656);
+        const _: () = __enforce_budget(101usize, B, S);
     }
 };

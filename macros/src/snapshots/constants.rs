@@ -49,9 +49,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            2617769984,
+            1268290957606912,
         )
-        .broken(&Self::__SPEC_MAIN, 3298534883329);
+        .broken(&Self::__SPEC_MAIN, [28334198897217871282177, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,
@@ -77,34 +77,34 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, 10058716166376074067786627779, S)
+            __enforce(__at, __laws, B, [86403713948663465916034236877986794243, 0], S)
         }
         const _: () = {
             const fn world_size() {
-                e(40, 170141183460469231731687303715884630016)
+                e(73, 170141183460469231731687303720179073024)
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(41, 170141183460469231731687303715951214592)
+                e(74, 170141183460469231731687304265639919616)
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(41, 134217728)
+                e(74, 1099511627776)
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(41, 268435456)
+                e(74, 140737488355328)
             }
             dense_ffn_tp()
         };
-        const _: () = e(50, 2147483648);
+        const _: () = e(83, 1125899906842624);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(82usize, B, S);
+        const _: () = __enforce_budget(102usize, B, S);
     }
 };

@@ -88,15 +88,38 @@ fn editor() {
             pub use ::moe_model::spec::Norm::Layer as layer;
             pub use ::moe_model::spec::Norm::LayerBias as layer_bias;
         }
+        pub mod layer_scalar {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
         pub mod layers {
             pub use ::moe_model::spec::Layers as layers;
         }
         pub mod attention {
             pub use ::moe_model::spec::Mla as mla;
             pub use ::moe_model::spec::Gqa as gqa;
+            pub use ::moe_model::spec::Compressed as compressed;
+        }
+        pub mod mixer {
+            pub use ::moe_model::spec::Mixer::None as none;
+            pub use ::moe_model::spec::LocalGqa as gqa;
+            pub use ::moe_model::spec::GatedDeltaNet as gated_delta_net;
+            pub use ::moe_model::spec::Kda as kda;
+            pub use ::moe_model::spec::Lightning as lightning;
+            pub use ::moe_model::spec::Mamba1 as mamba1;
+            pub use ::moe_model::spec::Mamba2 as mamba2;
         }
         pub mod experts {
             pub use ::moe_model::spec::Experts as experts;
+        }
+        pub mod layers_beside {
+            pub use ::moe_model::spec::Beside::None as none;
+            pub use ::moe_model::spec::Beside::Dense as dense;
+            pub use ::moe_model::spec::Beside::TwoBlocks as two_blocks;
+        }
+        pub mod layers_gated {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
         }
         pub mod attention_bias {
             pub use ::moe_model::spec::Bias::None as none;
@@ -116,6 +139,28 @@ fn editor() {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }
+        pub mod attention_key_as_value {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod mixer_bias {
+            pub use ::moe_model::spec::Bias::None as none;
+            pub use ::moe_model::spec::Bias::Qkv as qkv;
+            pub use ::moe_model::spec::Bias::All as all;
+        }
+        pub mod mixer_qk_norm {
+            pub use ::moe_model::spec::QkNorm::None as none;
+            pub use ::moe_model::spec::QkNorm::Head as head;
+            pub use ::moe_model::spec::QkNorm::Full as full;
+        }
+        pub mod mixer_sinks {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod mixer_shared_kv {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
         pub mod experts_bias {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
@@ -132,6 +177,10 @@ fn editor() {
             pub use ::moe_model::spec::CorrectionBias::Off as off;
             pub use ::moe_model::spec::CorrectionBias::On as on;
             pub use ::moe_model::spec::CorrectionBias::Parameter as parameter;
+        }
+        pub mod experts_router_scale {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
         }
         pub mod mesh {
             pub use ::moe_model::spec::Mesh as mesh;

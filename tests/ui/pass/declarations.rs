@@ -84,6 +84,23 @@ moe_model::moe_model! {
 }
 
 moe_model::moe_model! {
+    /// DeepSeek-V4 Flash: 284.3B parameters, 13.8B active; attention over a window and compressed keys
+    pub struct DeepseekV4Flash;
+
+    hidden: 4096,
+    vocab: 129_280,
+    hyper_connections: 4,
+    layers: layers { moe: 43, list: "AA(CH)*20C" },
+    attention: compressed {
+        heads: 64, q_rank: 1024, head_dim: 512, output_groups: 8, output_rank: 1024, compress: 4,
+        compress_heavy: 128, indexer_heads: 64, indexer_dim: 128,
+    },
+    experts: experts {
+        routed: 256, shared: 1, active: 6, ffn: 2048, correction_bias: on, hash_layers: 3,
+    },
+}
+
+moe_model::moe_model! {
     /// Kimi K2: 1026.4B parameters, 32.9B active
     pub struct KimiK2;
 
@@ -179,6 +196,41 @@ moe_model::moe_model! {
 }
 
 moe_model::moe_model! {
+    /// MiniMax-Text-01: 456.1B parameters, 48.4B active; seven of eight layers are lightning attention
+    pub struct MinimaxText01;
+
+    hidden: 6144,
+    vocab: 200_064,
+    layers: layers { moe: 80, list: "(MMMMMMMA)*10" },
+    attention: gqa { heads: 64, kv_heads: 8, head_dim: 128 },
+    mixer: lightning { heads: 64, head_dim: 128, block: 256 },
+    experts: experts { routed: 32, active: 2, ffn: 9216 },
+}
+
+moe_model::moe_model! {
+    /// MiMo-V2-Flash: 308.8B parameters, 15.4B active; layers with a window have key/value heads of their own
+    pub struct MimoV2Flash;
+
+    hidden: 4096,
+    vocab: 152_576,
+    layers: layers { dense: 1, moe: 47, ffn: 16_384, list: "a(MMMMAM)*7M*4A" },
+    attention: gqa { heads: 64, kv_heads: 4, head_dim: 192, value_dim: 128 },
+    mixer: gqa { heads: 64, kv_heads: 8, head_dim: 192, value_dim: 128, sinks: on },
+    experts: experts { routed: 256, active: 8, ffn: 2048, correction_bias: on },
+}
+
+moe_model::moe_model! {
+    /// LongCat-Flash: 560.7B parameters, 32.2B active at most; experts are a shortcut across two blocks
+    pub struct LongcatFlash;
+
+    hidden: 6144,
+    vocab: 131_072,
+    layers: layers { moe: 28, ffn: 12_288, beside: two_blocks },
+    attention: mla { heads: 64, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts { routed: 512, active: 12, ffn: 2048, correction_bias: on, identity: 256 },
+}
+
+moe_model::moe_model! {
     /// Qwen1.5-MoE-A2.7B: 14.3B parameters, 2.7B active
     pub struct Qwen15MoeA27b;
 
@@ -232,6 +284,38 @@ moe_model::moe_model! {
     layers: layers { moe: 94 },
     attention: gqa { heads: 64, kv_heads: 4, head_dim: 128, qk_norm: head },
     experts: experts { routed: 128, active: 8, ffn: 1536 },
+}
+
+moe_model::moe_model! {
+    /// Qwen3-Next 80B-A3B: 79.7B parameters, 3.9B active; three of four layers are Gated DeltaNet
+    pub struct Qwen3Next80bA3b;
+
+    hidden: 2048,
+    vocab: 151_936,
+    layers: layers { moe: 48, list: "(MMMA)*12" },
+    attention: gqa { heads: 16, kv_heads: 2, head_dim: 256, qk_norm: head, output_gate: on },
+    mixer: gated_delta_net {
+        key_heads: 16, value_heads: 32, key_dim: 128, value_dim: 128, conv: 4,
+    },
+    experts: experts {
+        routed: 512, shared: 1, active: 10, ffn: 512, shared_ffn: 512, shared_gate: on,
+    },
+}
+
+moe_model::moe_model! {
+    /// Qwen3.5 35B-A3B, the text decoder: 34.7B parameters, 3.5B active; three of four layers are Gated DeltaNet
+    pub struct Qwen3535bA3b;
+
+    hidden: 2048,
+    vocab: 248_320,
+    layers: layers { moe: 40, list: "(MMMA)*10" },
+    attention: gqa { heads: 16, kv_heads: 2, head_dim: 256, qk_norm: head, output_gate: on },
+    mixer: gated_delta_net {
+        key_heads: 16, value_heads: 32, key_dim: 128, value_dim: 128, conv: 4,
+    },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 512, shared_ffn: 512, shared_gate: on,
+    },
 }
 
 moe_model::moe_model! {
@@ -329,6 +413,48 @@ moe_model::moe_model! {
 }
 
 moe_model::moe_model! {
+    /// Jamba v0.1: 51.6B parameters, 12.1B active; seven of eight layers are Mamba, every second one has experts
+    pub struct JambaV01;
+
+    hidden: 4096,
+    vocab: 65_536,
+    layers: layers { dense: 16, moe: 16, ffn: 14_336, list: "(mMmMaMmM)*4" },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+    mixer: mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 },
+    experts: experts { routed: 16, active: 2, ffn: 14_336 },
+}
+
+moe_model::moe_model! {
+    /// Nemotron 3 Nano: 31.6B parameters, 3.6B active; each layer is Mamba-2, attention or experts alone
+    pub struct Nemotron3Nano30bA3b;
+
+    hidden: 2688,
+    vocab: 131_072,
+    norms_per_layer: 1,
+    layers: layers { moe: 23, list: "(mememae)*5mememema(em)*4e", gated: off },
+    attention: gqa { heads: 32, kv_heads: 2, head_dim: 128 },
+    mixer: mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 },
+    experts: experts {
+        routed: 128, shared: 1, active: 6, ffn: 1856, shared_ffn: 3712, correction_bias: on,
+    },
+}
+
+moe_model::moe_model! {
+    /// Gemma 4 26B-A4B, the text decoder: 25.2B parameters, 3.8B active; a dense network beside the experts
+    pub struct Gemma426bA4b;
+
+    hidden: 2816,
+    vocab: 262_144,
+    tied_embeddings: on,
+    norms_per_layer: 7,
+    layer_scalar: on,
+    layers: layers { moe: 30, ffn: 2112, list: "(MMMMMA)*5", beside: dense },
+    attention: gqa { heads: 16, kv_heads: 2, head_dim: 512, qk_norm: head, key_as_value: on },
+    mixer: gqa { heads: 16, kv_heads: 8, head_dim: 256, qk_norm: head },
+    experts: experts { routed: 128, active: 8, ffn: 704, router_scale: on },
+}
+
+moe_model::moe_model! {
     /// Llama 2 7B: 6.7B parameters, dense
     pub struct Llama27b;
 
@@ -392,13 +518,17 @@ moe_model::moe_model! {
     head_bias: on,
     norm: layer_bias,
     norms_per_layer: 4,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2 },
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, beside: dense, gated: off },
     attention: gqa {
         heads: 16, kv_heads: 4, head_dim: 64, bias: all, qk_norm: full, sinks: on, output_gate: on,
+        value_dim: 32, key_as_value: on,
     },
     experts: experts {
         routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
-        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
     },
     mtp: 1,
 }
@@ -413,14 +543,43 @@ moe_model::moe_model! {
     head_bias: on,
     norm: layer_bias,
     norms_per_layer: 4,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2 },
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, beside: dense, gated: off },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
     },
     experts: experts {
         routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
-        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Every key of compressed attention, and of Gated DeltaNet.
+    pub struct Compressed;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "amcHM", beside: dense, gated: off },
+    attention: compressed {
+        heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4,
+        compress_heavy: 128, indexer_heads: 32, indexer_dim: 128,
+    },
+    mixer: gated_delta_net { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
     },
     mtp: 1,
 }
@@ -435,6 +594,139 @@ moe_model::moe_model! {
     attention: gqa { heads: 1, kv_heads: 1 },
 }
 
+moe_model::moe_model! {
+    /// Every key of grouped-query attention with heads of its own.
+    pub struct WithGqa;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", beside: dense, gated: off },
+    attention: mla {
+        heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
+    mixer: gqa {
+        heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: qkv, qk_norm: head, sinks: on,
+        shared_kv: on,
+    },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Every key of Kimi Delta Attention.
+    pub struct WithKda;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", beside: dense, gated: off },
+    attention: mla {
+        heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
+    mixer: kda { heads: 32, head_dim: 128, conv: 4 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Every key of lightning attention.
+    pub struct WithLightning;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", beside: dense, gated: off },
+    attention: mla {
+        heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
+    mixer: lightning { heads: 64, head_dim: 128, block: 256 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Every key of Mamba.
+    pub struct WithMamba1;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", beside: dense, gated: off },
+    attention: mla {
+        heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
+    mixer: mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
+    },
+    mtp: 1,
+}
+
+moe_model::moe_model! {
+    /// Every key of Mamba-2.
+    pub struct WithMamba2;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    hyper_connections: 4,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", beside: dense, gated: off },
+    attention: mla {
+        heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
+        indexer_dim: 128,
+    },
+    mixer: mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, hash_layers: 1, router_scale: on,
+    },
+    mtp: 1,
+}
+
 fn main() {
     assert_eq!(DeepseekMoe16b::ARCHITECTURE, moe_model::preset::DEEPSEEK_MOE_16B);
     assert_eq!(DeepseekV2::ARCHITECTURE, moe_model::preset::DEEPSEEK_V2);
@@ -442,6 +734,7 @@ fn main() {
     assert_eq!(DeepseekV3::ARCHITECTURE, moe_model::preset::DEEPSEEK_V3);
     assert_eq!(DeepseekR1::ARCHITECTURE, moe_model::preset::DEEPSEEK_R1);
     assert_eq!(DeepseekV32::ARCHITECTURE, moe_model::preset::DEEPSEEK_V3_2);
+    assert_eq!(DeepseekV4Flash::ARCHITECTURE, moe_model::preset::DEEPSEEK_V4_FLASH);
     assert_eq!(KimiK2::ARCHITECTURE, moe_model::preset::KIMI_K2);
     assert_eq!(DotsLlm1::ARCHITECTURE, moe_model::preset::DOTS_LLM1);
     assert_eq!(Ernie45300bA47b::ARCHITECTURE, moe_model::preset::ERNIE_4_5_300B_A47B);
@@ -450,11 +743,16 @@ fn main() {
     assert_eq!(Glm5::ARCHITECTURE, moe_model::preset::GLM_5);
     assert_eq!(HunyuanA13b::ARCHITECTURE, moe_model::preset::HUNYUAN_A13B);
     assert_eq!(MinimaxM25::ARCHITECTURE, moe_model::preset::MINIMAX_M2_5);
+    assert_eq!(MinimaxText01::ARCHITECTURE, moe_model::preset::MINIMAX_TEXT_01);
+    assert_eq!(MimoV2Flash::ARCHITECTURE, moe_model::preset::MIMO_V2_FLASH);
+    assert_eq!(LongcatFlash::ARCHITECTURE, moe_model::preset::LONGCAT_FLASH);
     assert_eq!(Qwen15MoeA27b::ARCHITECTURE, moe_model::preset::QWEN1_5_MOE_A2_7B);
     assert_eq!(Qwen306b::ARCHITECTURE, moe_model::preset::QWEN3_0_6B);
     assert_eq!(Qwen38b::ARCHITECTURE, moe_model::preset::QWEN3_8B);
     assert_eq!(Qwen330bA3b::ARCHITECTURE, moe_model::preset::QWEN3_30B_A3B);
     assert_eq!(Qwen3235bA22b::ARCHITECTURE, moe_model::preset::QWEN3_235B_A22B);
+    assert_eq!(Qwen3Next80bA3b::ARCHITECTURE, moe_model::preset::QWEN3_NEXT_80B_A3B);
+    assert_eq!(Qwen3535bA3b::ARCHITECTURE, moe_model::preset::QWEN3_5_35B_A3B);
     assert_eq!(Mixtral8x7b::ARCHITECTURE, moe_model::preset::MIXTRAL_8X7B);
     assert_eq!(Mixtral8x22b::ARCHITECTURE, moe_model::preset::MIXTRAL_8X22B);
     assert_eq!(Grok1::ARCHITECTURE, moe_model::preset::GROK_1);
@@ -463,15 +761,30 @@ fn main() {
     assert_eq!(Olmoe1b7b::ARCHITECTURE, moe_model::preset::OLMOE_1B_7B);
     assert_eq!(Granite311bA400m::ARCHITECTURE, moe_model::preset::GRANITE_3_1_1B_A400M);
     assert_eq!(GptOss120b::ARCHITECTURE, moe_model::preset::GPT_OSS_120B);
+    assert_eq!(JambaV01::ARCHITECTURE, moe_model::preset::JAMBA_V0_1);
+    assert_eq!(Nemotron3Nano30bA3b::ARCHITECTURE, moe_model::preset::NEMOTRON_3_NANO_30B_A3B);
+    assert_eq!(Gemma426bA4b::ARCHITECTURE, moe_model::preset::GEMMA_4_26B_A4B);
     assert_eq!(Llama27b::ARCHITECTURE, moe_model::preset::LLAMA_2_7B);
     assert_eq!(Llama318b::ARCHITECTURE, moe_model::preset::LLAMA_3_1_8B);
     assert_eq!(Llama3170b::ARCHITECTURE, moe_model::preset::LLAMA_3_1_70B);
     assert_eq!(Llama4Scout::ARCHITECTURE, moe_model::preset::LLAMA_4_SCOUT);
     assert_eq!(Llama4Maverick::ARCHITECTURE, moe_model::preset::LLAMA_4_MAVERICK);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2 }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 32, key_as_value: On }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2 }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1 }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off }), experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: Dense, gated: Off }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
+    assert_eq!(format!("{:?}", Compressed::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
     assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: Dense, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
+    assert_eq!(format!("{:?}", WithGqa::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: Dense, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Kda(Kda { heads: 32, head_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
+    assert_eq!(format!("{:?}", WithKda::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: Dense, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Lightning(Lightning { heads: 64, head_dim: 128, block: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
+    assert_eq!(format!("{:?}", WithLightning::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: Dense, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
+    assert_eq!(format!("{:?}", WithMamba1::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: Dense, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 1 }";
+    assert_eq!(format!("{:?}", WithMamba2::ARCHITECTURE), meant);
 }
