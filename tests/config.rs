@@ -5,12 +5,16 @@ mod totals;
 
 use moe_model::config::{ConfigError, Fault, Reason, model_types};
 use moe_model::preset::Preset;
-use moe_model::spec::{Architecture, Attention, Bias, Gqa, Layout, QkNorm, Switch};
+use moe_model::spec::{
+    Architecture, Attention, Beside, Bias, Compressed, Experts, Gqa, LayerKind, LayerList, Layers, Layout, LocalGqa,
+    Mamba1, Mixer, QkNorm, Switch,
+};
 use moe_model::{Key, Spec, judge};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// What is read, and the preset that it is.
 const READ: &[(&str, &str)] = &[
@@ -21,6 +25,7 @@ const READ: &[(&str, &str)] = &[
     ("deepseek-v2-lite", "deepseek_v2_lite"),
     ("deepseek-v3", "deepseek_v3"),
     ("deepseek-v3.2", "deepseek_v3_2"),
+    ("deepseek-v4-flash", "deepseek_v4_flash"),
     ("dots.llm1", "dots_llm1"),
     ("ernie-4.5-300b-a47b", "ernie_4_5_300b_a47b"),
     ("glm-4.5", "glm_4_5"),
@@ -29,13 +34,17 @@ const READ: &[(&str, &str)] = &[
     ("gpt-oss-120b", "gpt_oss_120b"),
     ("granite-3.1-1b-a400m", "granite_3_1_1b_a400m"),
     ("hunyuan-a13b", "hunyuan_a13b"),
+    ("jamba-v0.1", "jamba_v0_1"),
     ("kimi-k2", "kimi_k2"),
     ("llama-2-7b", "llama_2_7b"),
     ("llama-3.1-70b", "llama_3_1_70b"),
     ("llama-3.1-8b", "llama_3_1_8b"),
     ("llama-4-scout", "llama_4_scout"),
+    ("mimo-v2-flash", "mimo_v2_flash"),
     ("minimax-m2.5", "minimax_m2_5"),
+    ("minimax-text-01", "minimax_text_01"),
     ("mixtral-8x7b", "mixtral_8x7b"),
+    ("nemotron-3-nano-30b-a3b", "nemotron_3_nano_30b_a3b"),
     ("olmoe-1b-7b", "olmoe_1b_7b"),
     ("phi-3.5-moe", "phi_3_5_moe"),
     ("qwen1.5-moe-a2.7b", "qwen1_5_moe_a2_7b"),
@@ -45,35 +54,58 @@ const READ: &[(&str, &str)] = &[
     ("qwen3-8b", "qwen3_8b"),
 ];
 
+/// What is read and has no preset, since its config was put together from what others cite.
+const READ_BESIDE: &[(&str, Architecture)] = &[(
+    "arctic",
+    Architecture {
+        hidden: 7168,
+        vocab: 32_000,
+        norms_per_layer: 3,
+        layers: Layers { dense: 0, moe: 35, ffn: 7168, beside: Beside::Dense, ..Layers::DEFAULT },
+        attention: Attention::Gqa(Gqa { heads: 56, kv_heads: 8, head_dim: 128, ..Gqa::DEFAULT }),
+        experts: Experts { routed: 128, active: 2, ffn: 4864, ..Experts::DEFAULT },
+        ..Architecture::DEFAULT
+    },
+)];
+
 /// What is refused, and the value of `model_type` that the error names.
 const REFUSED: &[(&str, &str)] = &[
-    ("arctic", "\"arctic\""),
-    ("deepseek-v4-flash", "\"deepseek_v4\""),
     ("gemma-4-26b-a4b", "\"gemma4\""),
     // Its config has none, and is no `config.json`: names and numbers of the vendor's program. A preset holds them.
     ("grok-1", "null"),
     ("hunyuan-large", "\"hunyuan\""),
-    ("jamba-v0.1", "\"jamba\""),
     ("kimi-linear-48b-a3b", "\"kimi_linear\""),
     ("longcat-flash", "\"longcat_flash\""),
-    ("mimo-v2-flash", "\"mimo_v2_flash\""),
-    ("minimax-text-01", "\"minimax\""),
-    ("nemotron-3-nano-30b-a3b", "\"nemotron_h\""),
     ("qwen3-next-80b-a3b", "\"qwen3_next\""),
     ("qwen3.5-35b-a3b", "\"qwen3_5_moe\""),
 ];
 
+/// All that is read, and what it is.
+fn published() -> impl Iterator<Item = (&'static str, Architecture)> {
+    let named = |preset| Preset::named(preset).unwrap_or_else(|| panic!("no preset {preset}")).architecture;
+    READ.iter().map(move |(name, preset)| (*name, named(preset))).chain(READ_BESIDE.iter().copied())
+}
+
 /// Every published config by the name of its model.
-fn configs() -> BTreeMap<String, String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/configs");
-    let files = fs::read_dir(folder).expect("the folder is there");
-    files
-        .map(|file| {
-            let path = file.expect("the folder can be listed").path();
-            let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
-            (name, fs::read_to_string(path).expect("the file can be read"))
-        })
-        .collect()
+fn configs() -> &'static BTreeMap<String, String> {
+    static CONFIGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/configs");
+        let files = fs::read_dir(folder).expect("the folder is there");
+        files
+            .map(|file| {
+                let path = file.expect("the folder can be listed").path();
+                let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+                (name, without_notes(fs::read_to_string(path).expect("the file can be read")))
+            })
+            .collect()
+    });
+    &CONFIGS
+}
+
+/// Our own note, in the config that was put together, of what nobody cites.
+fn without_notes(text: String) -> String {
+    let mut config: Map<String, Value> = serde_json::from_str(&text).expect("a config is a JSON object");
+    if config.remove("_unverified").is_some() { Value::Object(config).to_string() } else { text }
 }
 
 fn config(name: &str) -> Map<String, Value> {
@@ -82,16 +114,23 @@ fn config(name: &str) -> Map<String, Value> {
 
 /// A config with one field set, or taken out; dots lead into objects.
 fn with(name: &str, field: &str, value: Option<&str>) -> Result<Architecture, ConfigError> {
+    with_all(name, &[(field, value)])
+}
+
+/// The same with several.
+fn with_all(name: &str, changes: &[(&str, Option<&str>)]) -> Result<Architecture, ConfigError> {
     let mut config = config(name);
-    let mut object = &mut config;
-    let mut path = field.split('.').peekable();
-    while let Some(step) = path.next() {
-        if path.peek().is_some() {
-            object = object.get_mut(step).and_then(Value::as_object_mut).expect("the object is there");
-        } else if let Some(value) = value {
-            object.insert(step.to_owned(), serde_json::from_str(value).expect("the value is JSON"));
-        } else {
-            object.remove(step);
+    for (field, value) in changes {
+        let mut object = &mut config;
+        let mut path = field.split('.').peekable();
+        while let Some(step) = path.next() {
+            if path.peek().is_some() {
+                object = object.get_mut(step).and_then(Value::as_object_mut).expect("the object is there");
+            } else if let Some(value) = value {
+                object.insert(step.to_owned(), serde_json::from_str(value).expect("the value is JSON"));
+            } else {
+                object.remove(step);
+            }
         }
     }
     Architecture::from_config_json(&Value::Object(config).to_string())
@@ -124,10 +163,10 @@ fn fault(name: &str, field: &str, value: Option<&str>) -> Fault {
 
 #[test]
 fn what_is_read_is_the_published_model() {
-    for (name, preset) in READ {
-        let architecture = Architecture::from_config_json(&configs()[*name]).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for (name, whole) in published() {
+        let architecture = Architecture::from_config_json(&configs()[name]).unwrap_or_else(|e| panic!("{name}: {e}"));
         totals::agree(name, &architecture);
-        assert_eq!(Some(architecture), Preset::named(preset).map(|preset| preset.architecture), "{name}");
+        assert_eq!(architecture, whole, "{name}");
     }
 }
 
@@ -139,7 +178,7 @@ fn every_other_is_refused_by_its_model_type() {
         assert_eq!((&*fault.field, &*fault.value), ("model_type", *model_type), "{name}");
         assert_eq!(fault.reason, Reason::ModelType, "{name}");
     }
-    let listed = READ.iter().map(|(name, _)| *name).chain(REFUSED.iter().map(|(name, _)| *name));
+    let listed = published().map(|(name, _)| name).chain(REFUSED.iter().map(|(name, _)| *name));
     let mut listed: Vec<&str> = listed.collect();
     listed.sort_unstable();
     assert_eq!(listed, configs().keys().map(String::as_str).collect::<Vec<_>>(), "each is read or refused");
@@ -166,12 +205,27 @@ fn what_is_not_supported_is_named() {
         ("deepseek-v2", "topk_method", "\"noaux_tc\""),
         ("dbrx", "tie_word_embeddings", "true"),
         ("dbrx", "ffn_config.ffn_act_fn", r#"{"name":"gelu"}"#),
+        ("deepseek-v4-flash", "attention_bias", "true"),
+        ("deepseek-v4-flash", "n_shared_experts", "2"),
+        ("deepseek-v4-flash", "num_key_value_heads", "2"),
         ("ernie-4.5-300b-a47b", "moe_layer_interval", "2"),
         ("ernie-4.5-300b-a47b", "use_bias", "true"),
         ("glm-4.5", "topk_method", "\"greedy\""),
         ("hunyuan-a13b", "use_cla", "true"),
+        ("jamba-v0.1", "mamba_conv_bias", "false"),
+        ("jamba-v0.1", "mamba_inner_layernorms", "false"),
+        ("jamba-v0.1", "mamba_proj_bias", "true"),
         ("llama-4-scout", "vision_config", "{}"),
+        ("mimo-v2-flash", "n_shared_experts", "1"),
+        ("mimo-v2-flash", "topk_method", "\"greedy\""),
         ("minimax-m2.5", "use_qk_norm", "false"),
+        ("minimax-text-01", "shared_intermediate_size", "1024"),
+        ("nemotron-3-nano-30b-a3b", "attention_bias", "true"),
+        ("nemotron-3-nano-30b-a3b", "mlp_hidden_act", "\"silu\""),
+        ("nemotron-3-nano-30b-a3b", "n_shared_experts", "2"),
+        ("nemotron-3-nano-30b-a3b", "num_nextn_predict_layers", "1"),
+        ("nemotron-3-nano-30b-a3b", "use_bias", "true"),
+        ("nemotron-3-nano-30b-a3b", "use_conv_bias", "false"),
         ("qwen3-30b-a3b", "mlp_only_layers", "[0]"),
         ("llama-3.1-8b", "mlp_bias", "true"),
         ("llama-3.1-8b", "architectures", r#"["LlamaForCausalLMEagle3"]"#),
@@ -215,8 +269,7 @@ fn sizes_are_never_guessed() {
         "num_nextn_predict_layers",
         "topk_group",
     ];
-    for (name, _) in READ {
-        let whole = Architecture::from_config_json(&configs()[*name]).expect(name);
+    for (name, whole) in published() {
         let config = config(name);
         for field in numbers(&config, "") {
             // Another number makes another model if the field is read.
@@ -228,7 +281,7 @@ fn sizes_are_never_guessed() {
             }
             let is_passed = with(name, &field, Some("\"many\"")).is_ok();
             // Greedy routing knows no groups, but they are numbers all the same.
-            let is_idle = *name == "deepseek-v2-lite" && ["n_group", "topk_group"].contains(&&*field);
+            let is_idle = name == "deepseek-v2-lite" && ["n_group", "topk_group"].contains(&&*field);
             assert!(is_read != is_passed || is_idle, "{field} of {name} is read or passed over");
         }
     }
@@ -308,10 +361,9 @@ fn layers_are_alike() {
 #[test]
 fn switches_are_read() {
     let read = |name, field, value| with(name, field, value).unwrap_or_else(|e| panic!("{name}: {e}"));
-    for (name, preset) in READ {
-        let whole = Preset::named(preset).expect("it is there").architecture;
+    for (name, whole) in published() {
         let config = config(name);
-        if config.contains_key("tie_word_embeddings") && *name != "dbrx" {
+        if config.contains_key("tie_word_embeddings") && name != "dbrx" {
             let tied = read(name, "tie_word_embeddings", Some("true"));
             assert_eq!(tied, Architecture { tied_embeddings: Switch::On, ..whole }, "{name}");
             assert_eq!(
@@ -319,10 +371,15 @@ fn switches_are_read() {
                 "`tie_word_embeddings` = 1 is not true or false"
             );
         }
-        let (Attention::Gqa(gqa), true) = (whole.attention, config.contains_key("attention_bias")) else { continue };
-        let bias = if *name == "glm-4.5" { Bias::Qkv } else { Bias::All };
+        let has_bias = config.contains_key("attention_bias") && name != "nemotron-3-nano-30b-a3b";
+        let (Attention::Gqa(gqa), true) = (whole.attention, has_bias) else { continue };
+        let bias = if ["glm-4.5", "mimo-v2-flash"].contains(&name) { Bias::Qkv } else { Bias::All };
         for (value, bias) in [("true", bias), ("false", Bias::None)] {
-            let expected = Architecture { attention: Attention::Gqa(Gqa { bias, ..gqa }), ..whole };
+            let mixer = match whole.mixer {
+                Mixer::LocalGqa(local) => Mixer::LocalGqa(LocalGqa { bias, ..local }),
+                other => other,
+            };
+            let expected = Architecture { attention: Attention::Gqa(Gqa { bias, ..gqa }), mixer, ..whole };
             assert_eq!(read(name, "attention_bias", Some(value)), expected, "{name}");
         }
     }
@@ -352,6 +409,241 @@ fn every_second_layer() {
         let error = with("qwen3-30b-a3b", "decoder_sparse_step", Some(step)).expect_err(step).to_string();
         assert!(error.contains(said), "{error}");
     }
+}
+
+/// A list says what each layer is: of each exactly one thing that is known.
+#[test]
+fn layers_are_listed() {
+    for (name, field, count) in [
+        ("mimo-v2-flash", "hybrid_layer_pattern", 48),
+        ("mimo-v2-flash", "moe_layer_freq", 48),
+        ("minimax-text-01", "layer_types", 80),
+        ("nemotron-3-nano-30b-a3b", "layers_block_type", 52),
+        ("deepseek-v4-flash", "compress_ratios", 43),
+    ] {
+        let said = |value| fault(name, field, value).to_string();
+        assert!(
+            said(Some("[]")).contains(&format!("as many as `num_hidden_layers` = {count}")),
+            "{}",
+            said(Some("[]"))
+        );
+        for other in ["2", "\"sliding_attention\"", "[0]", "null", "0.0", "-1"] {
+            let said = fault(name, field, Some(&format!("[{other}]"))).to_string();
+            assert!(said.ends_with(&format!("holds {other}, which is not supported yet")), "{said}");
+        }
+        assert_eq!(said(Some("\"MEM*\"")), format!("`{field}` = \"MEM*\" is not a list"));
+        if field != "layers_block_type" {
+            assert_eq!(said(None), format!("the config lacks `{field}`"));
+        }
+    }
+}
+
+/// What none of the layers has is not described.
+#[test]
+fn what_no_layer_has_is_left_out() {
+    let all = |item: &str, count| format!("[{}]", vec![item; count].join(", "));
+    let full = with("mimo-v2-flash", "hybrid_layer_pattern", Some(&all("0", 48))).expect("it can be read");
+    assert_eq!((full.mixer, full.layers.list), (Mixer::None, LayerList::parse("aA*47")));
+    let soft = with("minimax-text-01", "layer_types", Some(&all("\"full_attention\"", 80))).expect("it can be read");
+    assert_eq!((soft.mixer, soft.layers.list), (Mixer::None, LayerList::parse("A*80")));
+    let dense = with("jamba-v0.1", "num_experts", Some("1")).expect("it can be read");
+    let layers = Layers { dense: 32, ffn: 14_336, list: LayerList::parse("(mmmmammm)*4"), ..Layers::DEFAULT };
+    assert_eq!((dense.layers, dense.experts), (layers, Experts::DEFAULT));
+    for architecture in [full, soft, dense] {
+        let violations = judge(&Spec { architecture, layout: Layout::DEFAULT });
+        assert!(violations.is_empty(), "{violations}");
+    }
+}
+
+/// There is room for 256.
+#[test]
+fn long_lists_are_refused() {
+    for name in ["deepseek-v4-flash", "jamba-v0.1", "mimo-v2-flash", "minimax-text-01"] {
+        for count in ["257", "18446744073709551615"] {
+            let said = fault(name, "num_hidden_layers", Some(count)).to_string();
+            assert!(said.starts_with(&format!("`num_hidden_layers` = {count} is more than 256 layers: no ")), "{said}");
+        }
+    }
+    let longest = with("jamba-v0.1", "num_hidden_layers", Some("256")).expect("it can be read");
+    assert_eq!(longest.layers.list, LayerList::parse("(mMmMaMmM)*32"));
+    let nemotron = |count| {
+        let pattern = format!("\"{}\"", "M".repeat(count));
+        let changes = [("hybrid_override_pattern", Some(&*pattern)), ("num_hidden_layers", None)];
+        with_all("nemotron-3-nano-30b-a3b", &changes)
+    };
+    assert_eq!(nemotron(256).expect("it can be read").layers.list.layers(), 256);
+    let said = nemotron(257).expect_err("it is too long").to_string();
+    assert!(said.starts_with("error: `hybrid_override_pattern` = \"MMM"), "{said}");
+    assert!(said.ends_with("… is more than 256 layers: no longer list of them is supported yet"), "{said}");
+}
+
+#[test]
+fn jamba_counts_from_an_offset() {
+    let list = |field, value| with("jamba-v0.1", field, Some(value)).expect("it can be read").layers.list.to_string();
+    assert_eq!(list("attn_layer_offset", "0"), "(aMmMmMmM)*4");
+    assert_eq!(list("expert_layer_period", "4"), "(mMmmaMmm)*4");
+    assert_eq!(list("num_hidden_layers", "9"), "mMmMaMmMm");
+    let said = |field, value| fault("jamba-v0.1", field, Some(value)).to_string();
+    assert_eq!(said("attn_layer_period", "0"), "`attn_layer_period` = 0 is not a number above 0");
+    assert_eq!(said("attn_layer_offset", "8"), "`attn_layer_offset` = 8 is not below `attn_layer_period` = 8");
+    assert_eq!(said("expert_layer_offset", "9"), "`expert_layer_offset` = 9 is not below `expert_layer_period` = 2");
+}
+
+/// The inner width is so many hidden widths; the rank of the time step may follow from one.
+#[test]
+fn mamba_is_measured_by_the_hidden_state() {
+    let mamba = |field, value| match with("jamba-v0.1", field, value).expect("it can be read").mixer {
+        Mixer::Mamba1(Mamba1 { inner, time_rank, .. }) => (inner, time_rank),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(mamba("mamba_expand", Some("3")), (12_288, 256));
+    assert_eq!(mamba("mamba_dt_rank", Some("100")), (8192, 100));
+    for auto in [None, Some("null"), Some("\"auto\"")] {
+        assert_eq!(mamba("mamba_dt_rank", auto), (8192, 256));
+    }
+    let changes = [("mamba_dt_rank", Some("\"auto\"")), ("hidden_size", Some("4128"))];
+    let odd = with_all("jamba-v0.1", &changes).expect("it can be read").mixer;
+    assert_eq!(odd, Mixer::Mamba1(Mamba1 { inner: 8256, state: 16, conv: 4, time_rank: 258 }));
+    assert!(fault("jamba-v0.1", "mamba_dt_rank", Some("\"many\"")).to_string().ends_with("is not a whole number"));
+    // An inner width that 64 bits do not hold is not another one.
+    assert_eq!(mamba("mamba_expand", Some("18446744073709551615")).0, u64::MAX);
+}
+
+/// Whether heads have sinks is said of layers with a window, and of the others.
+#[test]
+fn sinks_are_switched() {
+    let sinks = |changes: &[(&str, Option<&str>)]| {
+        let model = with_all("mimo-v2-flash", changes).expect("it can be read");
+        let (Attention::Gqa(Gqa { sinks, .. }), Mixer::LocalGqa(local)) = (model.attention, model.mixer) else {
+            panic!("{model:?}");
+        };
+        (sinks.is_on(), local.sinks.is_on())
+    };
+    let (full, local) = ("add_full_attention_sink_bias", "add_swa_attention_sink_bias");
+    assert_eq!(sinks(&[(full, Some("true"))]), (true, true));
+    assert_eq!(sinks(&[(local, Some("false"))]), (false, false));
+    for field in [full, local] {
+        assert_eq!(fault("mimo-v2-flash", field, None).to_string(), format!("the config lacks `{field}`"));
+    }
+    for field in ["v_head_dim", "swa_v_head_dim"] {
+        let said = fault("mimo-v2-flash", field, Some("0")).to_string();
+        assert_eq!(said, format!("`{field}` = 0 is not a number above 0"));
+    }
+}
+
+/// Each layer of Nemotron-H is one block, by a letter or by a word.
+#[test]
+fn layers_of_one_block() {
+    const NANO: &str = "nemotron-3-nano-30b-a3b";
+    let (pattern, list) = ("hybrid_override_pattern", "layers_block_type");
+    let nano = with(NANO, "torch_dtype", None).expect("it can be read");
+    let words = |[mamba, attention]: [&str; 2]| {
+        let letters = config(NANO)[pattern].as_str().expect("it is a string").to_owned();
+        let word = |letter| match letter {
+            'M' => mamba,
+            '*' => attention,
+            _ => "moe",
+        };
+        serde_json::to_string(&letters.chars().map(word).collect::<Vec<_>>()).expect("words are JSON")
+    };
+    for names in [["mamba", "attention"], ["linear_attention", "full_attention"]] {
+        let words = words(names);
+        for letters in [None, Some(&*config(NANO)[pattern].to_string())] {
+            assert_eq!(with_all(NANO, &[(pattern, letters), (list, Some(&words))]), Ok(nano));
+            assert_eq!(
+                with_all(NANO, &[(pattern, letters), (list, Some(&words)), ("num_hidden_layers", None)]),
+                Ok(nano)
+            );
+        }
+    }
+    let said = |field, value| fault(NANO, field, value).to_string();
+    assert_eq!(said(pattern, None), format!("the config lacks `{pattern}`"));
+    assert_eq!(said(pattern, Some("[\"M\"]")), format!("`{pattern}` = [\"M\"] is not a string"));
+    assert!(said(pattern, Some("\"M|E\"")).ends_with(r#"holds "|", which is not supported yet"#));
+    assert!(said(pattern, Some("\"ME\"")).ends_with("is not a list of as many as `num_hidden_layers` = 52"));
+    assert!(said("num_hidden_layers", Some("51")).contains("is not a list of as many as `num_hidden_layers` = 51"));
+    let other = words(["mamba", "mamba"]);
+    assert!(said(list, Some(&other)).ends_with("is not what `hybrid_override_pattern` says"));
+}
+
+/// What a config says of blocks that no layer is may be missing.
+#[test]
+fn nemotron_with_dense_networks() {
+    const NANO: &str = "nemotron-3-nano-30b-a3b";
+    const MOE: &[&str] = &[
+        "moe_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "n_group",
+        "n_routed_experts",
+        "n_shared_experts",
+        "num_experts_per_tok",
+        "topk_group",
+    ];
+    let (pattern, layers) = (("hybrid_override_pattern", Some("\"M-M*-\"")), ("num_hidden_layers", Some("5")));
+    let without: Vec<_> = MOE.iter().map(|field| (*field, None)).chain([pattern, layers]).collect();
+    let dense = with_all(NANO, &without).expect("it can be read");
+    assert_eq!(with_all(NANO, &[pattern, layers]), Ok(dense));
+    let expected =
+        Layers { dense: 2, ffn: 1856, list: LayerList::parse("mdmad"), gated: Switch::Off, ..Layers::DEFAULT };
+    assert_eq!((dense.layers, dense.experts), (expected, Experts::DEFAULT));
+    let error = with_all(NANO, &[pattern, layers, ("intermediate_size", None)]).expect_err("it has no width");
+    assert_eq!(error.to_string(), "error: the config lacks `intermediate_size`");
+    assert!(with(NANO, "intermediate_size", None).is_ok(), "no layer is that wide");
+    let latent = |value| with(NANO, "moe_latent_size", value).map(|model| model.experts.latent);
+    assert_eq!((latent(Some("1024")), latent(Some("null")), latent(None)), (Ok(1024), Ok(0), Ok(0)));
+    let said = fault(NANO, "moe_latent_size", Some("0")).to_string();
+    assert_eq!(said, "`moe_latent_size` = 0 is not a number above 0");
+}
+
+/// Arctic's code takes the absence of two fields for another model.
+#[test]
+fn experts_beside_a_dense_network() {
+    for (field, other) in [("moe_layer_frequency", "2"), ("parallel_attn_mlp_res", "false")] {
+        assert_eq!(fault("arctic", field, None).to_string(), format!("the config lacks `{field}`"));
+        let said = fault("arctic", field, Some(other)).to_string();
+        assert!(said.starts_with(&format!("`{field}` = {other} is not supported yet")), "{said}");
+    }
+    let arctic = with("arctic", "torch_dtype", None);
+    assert_eq!(with("arctic", "use_residual", Some("true")), arctic);
+    assert!(matches!(fault("arctic", "use_residual", Some("false")).reason, Reason::Unsupported { .. }));
+    // The network beside the experts is as wide as the hidden state, they are as wide as the config says.
+    let wide = with_all("arctic", &[("hidden_size", Some("7224")), ("intermediate_size", Some("64"))]);
+    assert!(wide.is_ok_and(|wide| (wide.layers.ffn, wide.experts.ffn) == (7224, 64)));
+}
+
+/// A ratio says how a layer compresses.
+#[test]
+fn ratios_are_kinds_of_attention() {
+    const FLASH: &str = "deepseek-v4-flash";
+    let list = |ratios: &[u64]| serde_json::to_string(ratios).expect("numbers are JSON");
+    let ratios: Vec<u64> =
+        config(FLASH)["compress_ratios"].as_array().expect("it is a list").iter().filter_map(Value::as_u64).collect();
+    let read = |ratios: &[u64]| with(FLASH, "compress_ratios", Some(&list(ratios)));
+    let said = |ratios: &[u64]| fault(FLASH, "compress_ratios", Some(&list(ratios))).to_string();
+    // With the ratio of its MTP module and without, but not with more or less.
+    assert_eq!((ratios.len(), read(&ratios[..43])), (44, read(&ratios)));
+    assert!(said(&ratios[..42]).ends_with("as many as `num_hidden_layers` = 43, or of 1 MTP modules more"));
+    assert!(said(&[&*ratios, &[0]].concat()).contains("is not a list of as many as"));
+    assert!(fault(FLASH, "num_nextn_predict_layers", Some("0")).to_string().starts_with("`compress_ratios` = [0,0,4"));
+
+    let heavy = |of: &dyn Fn(u64) -> u64| ratios.iter().map(|ratio| of(*ratio)).collect::<Vec<_>>();
+    let compressed = |model: Architecture| match model.attention {
+        Attention::Compressed(Compressed { compress, compress_heavy, .. }) => (compress, compress_heavy),
+        other => panic!("{other:?}"),
+    };
+    let other = read(&heavy(&|ratio| if ratio == 128 { 64 } else { ratio })).expect("it can be read");
+    assert_eq!(compressed(other), (4, 64));
+    let light = read(&heavy(&|ratio| ratio.min(4))).expect("it can be read");
+    assert_eq!(light.layers.list, LayerList::parse("AAC*41"));
+    let two = said(&heavy(&|ratio| if ratio == 0 { 64 } else { ratio }));
+    assert!(two.contains("holds 64 and 128: no more than one ratio above 4 is supported yet"), "{two}");
+    for small in [1, 2, 3] {
+        let said = said(&heavy(&|ratio| if ratio == 4 { small } else { ratio }));
+        assert!(said.ends_with(&format!("holds {small}, which is not supported yet")), "{said}");
+    }
+    let said = |field, value| fault(FLASH, field, Some(value)).to_string();
+    assert_eq!(said("num_hash_layers", "44"), "`num_hash_layers` = 44 is more than `num_hidden_layers` = 43");
+    assert_eq!(said("hc_mult", "0"), "`hc_mult` = 0 is not a number above 0");
 }
 
 #[test]
@@ -422,7 +714,10 @@ fn any_config_has_an_answer() {
         "\"\"",
         "\"silu\"",
         "\"7168\"",
+        "\"auto\"",
+        "\"M*E-\"",
         "[]",
+        "[0, 1, 4, 128]",
         "[[[[1]]]]",
         "{}",
         "{\"a\": {\"b\": [null]}}",
@@ -430,7 +725,7 @@ fn any_config_has_an_answer() {
         "[\"sparse\", 1]",
     ];
     let mut random = fastrand::Rng::with_seed(11);
-    let configs: Vec<Map<String, Value>> = READ.iter().map(|(name, _)| config(name)).collect();
+    let configs: Vec<Map<String, Value>> = published().map(|(name, _)| config(name)).collect();
     let fields: Vec<String> = configs.iter().flat_map(|config| config.keys().cloned()).collect();
     let (mut read, mut refused) = (0, 0);
     for _ in 0..6000 {
@@ -460,6 +755,54 @@ fn any_config_has_an_answer() {
     assert!(read > 500 && refused > 500, "{read} read, {refused} refused");
 }
 
+/// Lists of layers of any length, of what they may hold and of what they may not.
+#[test]
+fn any_list_of_layers_has_an_answer() {
+    const LISTS: &[(&str, &str, &[&str])] = &[
+        ("deepseek-v4-flash", "compress_ratios", &["0", "4", "128", "64", "3"]),
+        ("mimo-v2-flash", "hybrid_layer_pattern", &["0", "1", "2"]),
+        ("mimo-v2-flash", "moe_layer_freq", &["0", "1", "null"]),
+        ("minimax-text-01", "layer_types", &["\"full_attention\"", "\"linear_attention\"", "\"attention\""]),
+        ("nemotron-3-nano-30b-a3b", "layers_block_type", &["\"mamba\"", "\"attention\"", "\"mlp\"", "\"moe\"", "0"]),
+        ("nemotron-3-nano-30b-a3b", "hybrid_override_pattern", &["M", "*", "-", "E", "é"]),
+    ];
+    let mut random = fastrand::Rng::with_seed(13);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..3000 {
+        let (name, field, items) = LISTS[random.usize(..LISTS.len())];
+        let count = *random.choice(&[0, 1, 2, 43, 44, 48, 52, 80, 255, 256, 257, 300]).expect("there are some");
+        // Mostly of what is known.
+        let known = items.len() - usize::from(random.usize(..100) > 0);
+        let items: Vec<&str> = (0..count).map(|_| items[random.usize(..known)]).collect();
+        let list = if field == "hybrid_override_pattern" {
+            Value::from(items.concat()).to_string()
+        } else {
+            format!("[{}]", items.join(","))
+        };
+        let counted = random.bool().then(|| count.to_string());
+        let mut changes = vec![(field, Some(&*list))];
+        if let Some(counted) = &counted {
+            changes.push(("num_hidden_layers", Some(counted)));
+        }
+        if field == "layers_block_type" && random.bool() {
+            changes.push(("hybrid_override_pattern", None));
+        }
+        match with_all(name, &changes) {
+            Ok(architecture) => {
+                read += 1;
+                let layers = architecture.layers;
+                assert!(layers.count() <= 256 && layers.list.count(LayerKind::Moe) == layers.moe, "{layers:?}");
+                let _ = judge(&Spec { architecture, layout: Layout::DEFAULT });
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    assert!(read > 200 && refused > 200, "{read} read, {refused} refused");
+}
+
 /// No number was wrapped or cut on its way: each is one of the config's, or made of two of them.
 fn holds_what_was_read(architecture: &Architecture, config: &Map<String, Value>) {
     let spec = Spec { architecture: *architecture, layout: Layout::DEFAULT };
@@ -467,9 +810,11 @@ fn holds_what_was_read(architecture: &Architecture, config: &Map<String, Value>)
     let field = |names: [&str; 3]| names.iter().find_map(|name| number(config, name));
     assert_eq!(Some(architecture.hidden), field(["hidden_size", "text_config.hidden_size", "d_model"]));
     assert_eq!(Some(architecture.vocab), field(["vocab_size", "text_config.vocab_size", ""]));
-    let layers = u128::from(architecture.layers.dense) + u128::from(architecture.layers.moe);
+    let Layers { dense, moe, list, .. } = architecture.layers;
+    let layers = if list.is_none() { u128::from(dense) + u128::from(moe) } else { u128::from(list.layers()) };
     let counted = field(["num_hidden_layers", "text_config.num_hidden_layers", "n_layers"]);
-    assert_eq!(Some(layers), counted.map(u128::from));
+    // Where each layer is listed by letters, nothing else need count them.
+    assert!(counted.map_or(list.is_alone(), |counted| layers == u128::from(counted)), "{counted:?} layers");
     let heads = field(["num_attention_heads", "text_config.num_attention_heads", "n_heads"]);
     assert_eq!(spec.numbers().get(Key::AttentionHeads), heads);
     let violations = judge(&spec);
@@ -480,7 +825,7 @@ fn holds_what_was_read(architecture: &Architecture, config: &Map<String, Value>)
 #[test]
 fn any_text_has_an_answer() {
     let mut random = fastrand::Rng::with_seed(12);
-    let texts: Vec<String> = configs().into_values().collect();
+    let texts: Vec<&String> = configs().values().collect();
     for _ in 0..4000 {
         let mut bytes = texts[random.usize(..texts.len())].clone().into_bytes();
         for _ in 0..random.usize(1..4) {

@@ -158,9 +158,9 @@ fn all_that_is_wrong_is_said() {
         stderr
     };
     for asked in [&[] as &[&str], &["--json"], &["--declaration"]] {
-        let stderr = fails(run(&[&["tests/data/configs/jamba-v0.1.json"], asked].concat()));
-        let start =
-            "tests/data/configs/jamba-v0.1.json: error: `model_type` = \"jamba\" is not supported yet\n  = help: ";
+        let stderr = fails(run(&[&["tests/ui/architecture/configs/model_type.json"], asked].concat()));
+        let start = "tests/ui/architecture/configs/model_type.json: error: `model_type` = \"granitemoehybrid\" is not \
+                     supported yet\n  = help: ";
         assert!(stderr.starts_with(start), "{stderr}");
         assert!(
             fails(run(&[&["nowhere.json"], asked].concat())).starts_with("nowhere.json: error: the file cannot be")

@@ -117,6 +117,18 @@ impl<'j> Fields<'j> {
         Some(number.unwrap_or(0))
     }
 
+    /// Whether a field is there.
+    pub(super) fn has(&mut self, name: &'static str) -> bool {
+        self.value(name).is_some()
+    }
+
+    /// A field that must be there: without it the published code means something else, or nobody knows what.
+    pub(super) fn needed(&mut self, name: &'static str) {
+        if !self.has(name) {
+            self.missing.push(name.to_owned());
+        }
+    }
+
     /// A number that must be there: sizes are never guessed from the `model_type`.
     pub(super) fn number(&mut self, name: &'static str) -> u64 {
         self.optional(name).unwrap_or_else(|| {
@@ -155,6 +167,11 @@ impl<'j> Fields<'j> {
         place
     }
 
+    /// Whether a field is a certain word, where it may be something else too.
+    pub(super) fn is(&mut self, name: &'static str, word: &str) -> bool {
+        self.value(name).is_some_and(|value| value == word)
+    }
+
     /// Whether something is there; `absent` is what the published code takes the field's absence for.
     pub(super) fn switch(&mut self, name: &'static str, absent: Switch) -> Switch {
         let Some(value) = self.value(name) else { return absent };
@@ -170,9 +187,39 @@ impl<'j> Fields<'j> {
 
     /// A list of words, each of which means the same to us.
     pub(super) fn each(&mut self, name: &'static str, words: &[&str]) {
-        let list = self.list(name).unwrap_or_default();
-        if let Some(other) = list.iter().find(|item| !item.as_str().is_some_and(|word| words.contains(&word))) {
+        self.items(name, |item| item.as_str().filter(|word| words.contains(word)).map(drop));
+    }
+
+    /// The items of a list, as `read` takes them; none where there is no list, or an item that `read` does not know.
+    pub(super) fn items<T>(&mut self, name: &'static str, read: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+        let items = self.list(name).unwrap_or_default().iter();
+        self.all_known(name, items.map(|item| read(item).ok_or_else(|| item.clone())).collect())
+    }
+
+    /// The letters of a word, as `read` takes them; none where there is no word, or a letter that `read` does not know.
+    pub(super) fn letters<T>(&mut self, name: &'static str, read: impl Fn(char) -> Option<T>) -> Vec<T> {
+        let value = self.value(name);
+        let word = value.and_then(Value::as_str);
+        if let (Some(value), None) = (value, word) {
+            self.faults.push(Fault::of(name, value, Reason::NotA { kind: "a string" }));
+        }
+        let letters = word.unwrap_or_default().chars();
+        self.all_known(name, letters.map(|letter| read(letter).ok_or_else(|| letter.to_string().into())).collect())
+    }
+
+    /// All that a field holds, unless something in it is not known.
+    fn all_known<T>(&mut self, name: &'static str, read: Result<Vec<T>, Value>) -> Vec<T> {
+        read.unwrap_or_else(|other| {
             self.contradicts(name, &[], format!("holds {other}, which is not supported yet"));
+            Vec::new()
+        })
+    }
+
+    /// What holds so many items must hold one for each layer.
+    pub(super) fn one_a_layer(&mut self, name: &'static str, items: usize, layers: u64) {
+        if items as u64 != layers {
+            let how = format!("is not a list of as many as `num_hidden_layers` = {layers}");
+            self.contradicts(name, &["num_hidden_layers"], how);
         }
     }
 
@@ -186,10 +233,8 @@ impl<'j> Fields<'j> {
         };
         if list.iter().any(|item| item.as_u64() != Some(first)) {
             self.contradicts(name, &[], "is not the same in every layer: no other is supported yet".to_owned());
-        } else if list.len() as u64 != layers {
-            let how = format!("is not a list of as many as `num_hidden_layers` = {layers}");
-            self.contradicts(name, &["num_hidden_layers"], how);
         }
+        self.one_a_layer(name, list.len(), layers);
         first
     }
 

@@ -5,8 +5,10 @@
 //! fields by name: those that are read, those of which one value is supported, and those that change no tensor. Any other
 //! is an error, since a field that is passed over in silence may be the one that changes the model.
 
+mod arctic;
 mod dbrx;
 mod deepseek;
+mod deepseek_v4;
 mod dots;
 mod ernie;
 mod error;
@@ -15,10 +17,13 @@ mod glm;
 mod gpt_oss;
 mod granite;
 mod hunyuan;
+mod jamba;
 mod llama;
 mod llama4;
+mod mimo;
 mod minimax;
 mod mixtral;
+mod nemotron;
 mod olmoe;
 mod parts;
 mod phi;
@@ -45,11 +50,13 @@ struct ModelType {
 }
 
 const MODEL_TYPES: &[ModelType] = &[
+    arctic::ARCTIC,
     dbrx::DBRX,
     deepseek::DEEPSEEK,
     deepseek::DEEPSEEK_V2,
     deepseek::DEEPSEEK_V3,
     deepseek::DEEPSEEK_V32,
+    deepseek_v4::DEEPSEEK_V4,
     deepseek::KIMI_K2,
     dots::DOTS1,
     ernie::ERNIE4_5_MOE,
@@ -59,10 +66,14 @@ const MODEL_TYPES: &[ModelType] = &[
     gpt_oss::GPT_OSS,
     granite::GRANITEMOE,
     hunyuan::HUNYUAN_V1_MOE,
+    jamba::JAMBA,
     llama::LLAMA,
     llama4::LLAMA4,
+    mimo::MIMO_V2_FLASH,
+    minimax::MINIMAX,
     minimax::MINIMAX_M2,
     mixtral::MIXTRAL,
+    nemotron::NEMOTRON_H,
     olmoe::OLMOE,
     phi::PHIMOE,
     qwen::QWEN2_MOE,

@@ -1,8 +1,11 @@
 //! Parts of an architecture that several `model_type`s write alike.
 
 use super::fields::Fields;
-use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, Mla, Switch};
+use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, LayerKind, LayerList, Layers, Mixer, Mla, Switch};
 use alloc::format;
+use alloc::string::ToString as _;
+use alloc::vec::Vec;
+use serde_json::Value;
 
 /// Embedding and head: how wide they are, and whether they are one.
 pub(super) fn ends(fields: &mut Fields<'_>) -> Architecture {
@@ -112,9 +115,13 @@ pub(super) fn shared_out(fields: &mut Fields<'_>, [name, whole]: [&'static str; 
 
 /// Experts as DeepSeek's configs call them: shared ones are as wide as routed ones, and merged.
 pub(super) fn experts(fields: &mut Fields<'_>) -> Experts {
+    Experts { shared: fields.number_or_null("n_shared_experts"), ..routed_experts(fields) }
+}
+
+/// The routed ones alone.
+pub(super) fn routed_experts(fields: &mut Fields<'_>) -> Experts {
     Experts {
         routed: fields.number("n_routed_experts"),
-        shared: fields.number_or_null("n_shared_experts"),
         active: fields.number("num_experts_per_tok"),
         ffn: fields.number("moe_intermediate_size"),
         ..Experts::DEFAULT
@@ -160,4 +167,50 @@ pub(super) fn every(fields: &mut Fields<'_>, step: &'static str, ffn: &'static s
 /// Experts in every layer.
 pub(super) fn all_moe(fields: &mut Fields<'_>) -> Layers {
     Layers { dense: 0, moe: layer_count(fields), ffn: 0, ..Layers::DEFAULT }
+}
+
+/// How many layers there are where each is listed.
+pub(super) fn listed_count(fields: &mut Fields<'_>) -> u64 {
+    let count = layer_count(fields);
+    listable(fields, "num_hidden_layers", count);
+    count
+}
+
+/// As many layers as some field says must have room in a list of them.
+pub(super) fn listable(fields: &mut Fields<'_>, field: &'static str, count: u64) {
+    if count > LayerList::MAX as u64 {
+        let how = format!("is more than {} layers: no longer list of them is supported yet", LayerList::MAX);
+        fields.contradicts(field, &[], how);
+    }
+}
+
+/// Layers one by one, by the blocks of each. Those for which there is no room are a fault of [`listable`].
+pub(super) fn listed<const N: usize>(blocks: impl Iterator<Item = [LayerKind; N]>) -> Layers {
+    let list = blocks.take(LayerList::MAX).fold(LayerList::NONE, |list, blocks| list.with(&blocks));
+    let (dense, moe) = (list.count(LayerKind::Dense), list.count(LayerKind::Moe));
+    Layers { dense, moe, list, ..Layers::DEFAULT }
+}
+
+/// A block of each layer, as a list that must be there says it.
+pub(super) fn blocks(
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    layers: u64,
+    words: &[(&str, LayerKind)],
+) -> Vec<LayerKind> {
+    fields.needed(name);
+    let blocks = fields.items(name, |item| block(words, item));
+    fields.one_a_layer(name, blocks.len(), layers);
+    blocks
+}
+
+/// What an item of a list means, by the words for it as JSON.
+pub(super) fn block(words: &[(&str, LayerKind)], item: &Value) -> Option<LayerKind> {
+    let written = item.to_string();
+    words.iter().find(|(word, _)| *word == written).map(|(_, kind)| *kind)
+}
+
+/// What some layers have in the place of attention; where none has, what is said of it means nothing.
+pub(super) fn mixer(layers: &Layers, mixer: Mixer) -> Mixer {
+    if layers.list.count(LayerKind::Mixer) > 0 { mixer } else { Mixer::None }
 }
