@@ -1,12 +1,12 @@
 //! Declarations that the library writes: those of presets, and of architectures with every key. `tests/ui.rs` compiles
 //! and runs the file that they stand in, which says that each means the architecture it was written from.
 
+use moe_model::Spec;
 use moe_model::preset::{PRESETS, Preset};
 use moe_model::spec::{
     Architecture, Attention, Beside, Bias, Compressed, CorrectionBias, Experts, Field, GROUPS, GatedDeltaNet, Gqa, Kda,
     Kind, LayerList, Layers, Layout, Lightning, LocalGqa, Mamba1, Mamba2, Mixer, Mla, Norm, QkNorm, Switch, Value,
 };
-use moe_model::{Key, Spec};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};

@@ -267,7 +267,7 @@ impl Section {
         } else if self.twice {
             // Which of two blocks stands behind the module's name.
             let (module, rest) = name.split_once('.')?;
-            text += &format!("{module}.{{0..1}}.{rest}");
+            text.extend([module, ".{0..1}.", rest]);
         } else {
             text += name;
         }

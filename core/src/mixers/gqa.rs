@@ -106,7 +106,7 @@ enum Source {
 
 /// What both have: the widths of one, and its options.
 #[derive(Clone, Copy)]
-struct Heads {
+struct Widths {
     heads: Dim,
     kv_heads: Dim,
     /// Width of a head, of what the query projection makes of it, and of a value.
@@ -120,7 +120,7 @@ struct Heads {
     from: Source,
 }
 
-/// Key/value heads: with fewer of them than ranks each rank holds one, replicated over tp / n_kv ranks.
+/// Key/value heads: with fewer of them than ranks each rank holds one, replicated over as many of them as fall to it.
 const fn kv_heads(heads: u64, tp: u64) -> Dim {
     Dim::whole(Symbol::KvHeads, heads).split(Over::Tp, if heads < tp { heads } else { tp })
 }
@@ -135,9 +135,9 @@ impl Gqa {
         sizes.kv_heads = kv_heads(self.kv_heads, plan.spec().layout.mesh.tp);
     }
 
-    const fn of(&self, sizes: &Sizes) -> Heads {
+    const fn of(&self, sizes: &Sizes) -> Widths {
         let gate = self.output_gate.is_on();
-        Heads {
+        Widths {
             heads: sizes.heads,
             kv_heads: sizes.kv_heads,
             dim: sizes.head_dim,
@@ -161,9 +161,9 @@ impl Gqa {
 }
 
 impl LocalGqa {
-    const fn of(&self, plan: &Plan) -> Heads {
+    const fn of(&self, plan: &Plan) -> Widths {
         let (tp, dim) = (plan.spec().layout.mesh.tp, Dim::whole(Symbol::HeadDim, self.head_dim));
-        Heads {
+        Widths {
             heads: Dim::whole(Symbol::Heads, self.heads).split(Over::Tp, tp),
             kv_heads: kv_heads(self.kv_heads, tp),
             dim,
@@ -191,7 +191,7 @@ impl LocalGqa {
     }
 }
 
-impl Heads {
+impl Widths {
     const fn weights(&self, list: &mut Sink<'_>, sizes: &Sizes, w: &Entry, norm: &Entry) {
         let (hidden, heads, kv_heads) = (sizes.hidden, self.heads, self.kv_heads);
         list.push(w, "self_attn.q_proj.weight", [heads, self.query, hidden, ONE]);

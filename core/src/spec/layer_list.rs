@@ -181,8 +181,8 @@ impl LayerList {
         while word < Self::WORDS {
             let start = word as u64 * 64;
             // The bits of this word from `first` on, and those before `end`.
-            let from = if first <= start { 0 } else { first - start };
-            let to = if end <= start { 0 } else { end - start };
+            let from = first.saturating_sub(start);
+            let to = end.saturating_sub(start);
             if from < 64 && to > from {
                 let bits = of[word] >> from;
                 let bits = if to < 64 { bits & ((1 << (to - from)) - 1) } else { bits };
