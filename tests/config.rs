@@ -3,9 +3,12 @@
 
 mod totals;
 
-use moe_model::config::{ConfigError, Fault, Reason, model_types};
+use moe_model::config::{Config, ConfigError, Fault, Reason, model_types};
 use moe_model::preset::Preset;
-use moe_model::spec::{Architecture, Attention, Bias, Gqa, Layout, QkNorm, Switch};
+use moe_model::spec::{
+    Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Kda, LayerList, Layers, Layout, LocalGqa, Mixer, Mla,
+    QkNorm, Switch,
+};
 use moe_model::{Key, Spec, judge};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -23,6 +26,7 @@ const READ: &[(&str, &str)] = &[
     ("deepseek-v3.2", "deepseek_v3_2"),
     ("dots.llm1", "dots_llm1"),
     ("ernie-4.5-300b-a47b", "ernie_4_5_300b_a47b"),
+    ("gemma-4-26b-a4b", "gemma_4_26b_a4b"),
     ("glm-4.5", "glm_4_5"),
     ("glm-4.7-flash", "glm_4_7_flash"),
     ("glm-5", "glm_5"),
@@ -34,6 +38,7 @@ const READ: &[(&str, &str)] = &[
     ("llama-3.1-70b", "llama_3_1_70b"),
     ("llama-3.1-8b", "llama_3_1_8b"),
     ("llama-4-scout", "llama_4_scout"),
+    ("longcat-flash", "longcat_flash"),
     ("minimax-m2.5", "minimax_m2_5"),
     ("mixtral-8x7b", "mixtral_8x7b"),
     ("olmoe-1b-7b", "olmoe_1b_7b"),
@@ -43,25 +48,82 @@ const READ: &[(&str, &str)] = &[
     ("qwen3-235b-a22b", "qwen3_235b_a22b"),
     ("qwen3-30b-a3b", "qwen3_30b_a3b"),
     ("qwen3-8b", "qwen3_8b"),
+    ("qwen3-next-80b-a3b", "qwen3_next_80b_a3b"),
+    ("qwen3.5-35b-a3b", "qwen3_5_35b_a3b"),
+];
+
+/// What is read and is no preset, since its config was put together: see `tests/data/totals.json`.
+const WRITTEN: &[(&str, Architecture)] = &[
+    (
+        "hunyuan-large",
+        Architecture {
+            hidden: 6400,
+            vocab: 129_024,
+            tied_embeddings: Switch::On,
+            layers: Layers { moe: 64, list: LayerList::parse("(AM)*32"), ..Layers::DEFAULT },
+            attention: Attention::Gqa(Gqa {
+                heads: 80,
+                kv_heads: 8,
+                head_dim: 80,
+                qk_norm: QkNorm::Head,
+                ..Gqa::DEFAULT
+            }),
+            mixer: Mixer::LocalGqa(LocalGqa {
+                heads: 80,
+                kv_heads: 8,
+                head_dim: 80,
+                qk_norm: QkNorm::Head,
+                shared_kv: Switch::On,
+                ..LocalGqa::DEFAULT
+            }),
+            experts: Experts { routed: 16, shared: 1, active: 1, ffn: 18_304, ..Experts::DEFAULT },
+            ..Architecture::DEFAULT
+        },
+    ),
+    (
+        "kimi-linear-48b-a3b",
+        Architecture {
+            hidden: 2304,
+            vocab: 163_840,
+            layers: Layers {
+                dense: 1,
+                moe: 26,
+                ffn: 9216,
+                list: LayerList::parse("mMMM(AMMM)*5AMM"),
+                ..Layers::DEFAULT
+            },
+            attention: Attention::Mla(Mla { heads: 32, kv_rank: 512, nope: 128, rope: 64, value: 128, ..Mla::DEFAULT }),
+            mixer: Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }),
+            experts: Experts {
+                routed: 256,
+                shared: 1,
+                active: 8,
+                ffn: 1024,
+                correction_bias: CorrectionBias::On,
+                ..Experts::DEFAULT
+            },
+            ..Architecture::DEFAULT
+        },
+    ),
 ];
 
 /// What is refused, and the value of `model_type` that the error names.
 const REFUSED: &[(&str, &str)] = &[
     ("arctic", "\"arctic\""),
     ("deepseek-v4-flash", "\"deepseek_v4\""),
-    ("gemma-4-26b-a4b", "\"gemma4\""),
     // Its config has none, and is no `config.json`: names and numbers of the vendor's program. A preset holds them.
     ("grok-1", "null"),
-    ("hunyuan-large", "\"hunyuan\""),
     ("jamba-v0.1", "\"jamba\""),
-    ("kimi-linear-48b-a3b", "\"kimi_linear\""),
-    ("longcat-flash", "\"longcat_flash\""),
     ("mimo-v2-flash", "\"mimo_v2_flash\""),
     ("minimax-text-01", "\"minimax\""),
     ("nemotron-3-nano-30b-a3b", "\"nemotron_h\""),
-    ("qwen3-next-80b-a3b", "\"qwen3_next\""),
-    ("qwen3.5-35b-a3b", "\"qwen3_5_moe\""),
 ];
+
+/// What is read, and what it is.
+fn models() -> impl Iterator<Item = (&'static str, Architecture)> {
+    let named = |name| Preset::named(name).unwrap_or_else(|| panic!("no preset {name}")).architecture;
+    READ.iter().map(move |(name, preset)| (*name, named(preset))).chain(WRITTEN.iter().copied())
+}
 
 /// Every published config by the name of its model.
 fn configs() -> BTreeMap<String, String> {
@@ -80,10 +142,8 @@ fn config(name: &str) -> Map<String, Value> {
     serde_json::from_str(&configs()[name]).expect("a config is a JSON object")
 }
 
-/// A config with one field set, or taken out; dots lead into objects.
-fn with(name: &str, field: &str, value: Option<&str>) -> Result<Architecture, ConfigError> {
-    let mut config = config(name);
-    let mut object = &mut config;
+/// Sets a field, or takes it out; dots lead into objects.
+fn set(mut object: &mut Map<String, Value>, field: &str, value: Option<&str>) {
     let mut path = field.split('.').peekable();
     while let Some(step) = path.next() {
         if path.peek().is_some() {
@@ -94,7 +154,23 @@ fn with(name: &str, field: &str, value: Option<&str>) -> Result<Architecture, Co
             object.remove(step);
         }
     }
+}
+
+/// Fields to set, or to take out.
+type Changes<'c> = &'c [(&'c str, Option<&'c str>)];
+
+/// A config with fields set, or taken out.
+fn changed(name: &str, changes: Changes<'_>) -> Result<Architecture, ConfigError> {
+    let mut config = config(name);
+    for (field, value) in changes {
+        set(&mut config, field, *value);
+    }
     Architecture::from_config_json(&Value::Object(config).to_string())
+}
+
+/// A config with one field set, or taken out.
+fn with(name: &str, field: &str, value: Option<&str>) -> Result<Architecture, ConfigError> {
+    changed(name, &[(field, value)])
 }
 
 /// The number at a path, if there is one.
@@ -115,19 +191,37 @@ fn numbers(config: &Map<String, Value>, under: &str) -> Vec<String> {
     config.iter().flat_map(of).collect()
 }
 
-/// The only fault of a config with one field set, or taken out.
-fn fault(name: &str, field: &str, value: Option<&str>) -> Fault {
-    let error = with(name, field, value).expect_err(field);
+/// A list of so many words, which repeat.
+fn words(words: &[&str], count: usize) -> String {
+    words.iter().copied().cycle().take(count).collect::<Value>().to_string()
+}
+
+/// The only fault of a config with fields set, or taken out.
+fn fault_of(name: &str, changes: Changes<'_>) -> Fault {
+    let error = changed(name, changes).expect_err(name);
     assert_eq!(error.faults().len(), 1, "{error}");
     error.faults()[0].clone()
 }
 
+/// The same of one field.
+fn fault(name: &str, field: &str, value: Option<&str>) -> Fault {
+    fault_of(name, &[(field, value)])
+}
+
 #[test]
 fn what_is_read_is_the_published_model() {
-    for (name, preset) in READ {
-        let architecture = Architecture::from_config_json(&configs()[*name]).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for (name, expected) in models() {
+        let architecture = Architecture::from_config_json(&configs()[name]).unwrap_or_else(|e| panic!("{name}: {e}"));
         totals::agree(name, &architecture);
-        assert_eq!(Some(architecture), Preset::named(preset).map(|preset| preset.architecture), "{name}");
+        assert_eq!(architecture, expected, "{name}");
+    }
+}
+
+#[test]
+fn checkpoints_are_named_as_those_of_the_preset() {
+    for (name, preset) in READ {
+        let config = Config::from_json(&configs()[*name]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(Some(config.naming), Preset::named(preset).map(|preset| preset.naming), "{name}");
     }
 }
 
@@ -139,7 +233,7 @@ fn every_other_is_refused_by_its_model_type() {
         assert_eq!((&*fault.field, &*fault.value), ("model_type", *model_type), "{name}");
         assert_eq!(fault.reason, Reason::ModelType, "{name}");
     }
-    let listed = READ.iter().map(|(name, _)| *name).chain(REFUSED.iter().map(|(name, _)| *name));
+    let listed = models().map(|(name, _)| name).chain(REFUSED.iter().map(|(name, _)| *name));
     let mut listed: Vec<&str> = listed.collect();
     listed.sort_unstable();
     assert_eq!(listed, configs().keys().map(String::as_str).collect::<Vec<_>>(), "each is read or refused");
@@ -168,11 +262,32 @@ fn what_is_not_supported_is_named() {
         ("dbrx", "ffn_config.ffn_act_fn", r#"{"name":"gelu"}"#),
         ("ernie-4.5-300b-a47b", "moe_layer_interval", "2"),
         ("ernie-4.5-300b-a47b", "use_bias", "true"),
+        ("gemma-4-26b-a4b", "text_config.hidden_activation", "\"silu\""),
+        ("gemma-4-26b-a4b", "text_config.model_type", "\"gemma3_text\""),
+        ("gemma-4-26b-a4b", "text_config.num_kv_shared_layers", "2"),
+        ("gemma-4-26b-a4b", "text_config.use_double_wide_mlp", "true"),
         ("glm-4.5", "topk_method", "\"greedy\""),
         ("hunyuan-a13b", "use_cla", "true"),
+        ("hunyuan-large", "moe_layer_num_skipped", "1"),
+        ("hunyuan-large", "norm_type", "\"fused\""),
+        ("kimi-linear-48b-a3b", "attention_bias", "true"),
+        ("kimi-linear-48b-a3b", "moe_layer_freq", "2"),
+        ("kimi-linear-48b-a3b", "num_nextn_predict_layers", "1"),
+        ("kimi-linear-48b-a3b", "tie_word_embeddings", "true"),
+        ("kimi-linear-48b-a3b", "use_grouped_topk", "false"),
         ("llama-4-scout", "vision_config", "{}"),
+        ("longcat-flash", "attention_bias", "true"),
+        ("longcat-flash", "attention_method", "\"LSA\""),
+        ("longcat-flash", "router_bias", "true"),
+        ("longcat-flash", "zero_expert_type", "\"drop\""),
         ("minimax-m2.5", "use_qk_norm", "false"),
         ("qwen3-30b-a3b", "mlp_only_layers", "[0]"),
+        ("qwen3-next-80b-a3b", "attn_output_gate", "false"),
+        ("qwen3-next-80b-a3b", "decoder_sparse_step", "2"),
+        ("qwen3-next-80b-a3b", "mlp_only_layers", "[0]"),
+        ("qwen3.5-35b-a3b", "text_config.attn_output_gate", "false"),
+        ("qwen3.5-35b-a3b", "text_config.mlp_only_layers", "[3]"),
+        ("qwen3.5-35b-a3b", "text_config.model_type", "\"qwen3_5_text\""),
         ("llama-3.1-8b", "mlp_bias", "true"),
         ("llama-3.1-8b", "architectures", r#"["LlamaForCausalLMEagle3"]"#),
     ] {
@@ -215,8 +330,7 @@ fn sizes_are_never_guessed() {
         "num_nextn_predict_layers",
         "topk_group",
     ];
-    for (name, _) in READ {
-        let whole = Architecture::from_config_json(&configs()[*name]).expect(name);
+    for (name, whole) in models() {
         let config = config(name);
         for field in numbers(&config, "") {
             // Another number makes another model if the field is read.
@@ -228,7 +342,7 @@ fn sizes_are_never_guessed() {
             }
             let is_passed = with(name, &field, Some("\"many\"")).is_ok();
             // Greedy routing knows no groups, but they are numbers all the same.
-            let is_idle = *name == "deepseek-v2-lite" && ["n_group", "topk_group"].contains(&&*field);
+            let is_idle = name == "deepseek-v2-lite" && ["n_group", "topk_group"].contains(&&*field);
             assert!(is_read != is_passed || is_idle, "{field} of {name} is read or passed over");
         }
     }
@@ -308,10 +422,9 @@ fn layers_are_alike() {
 #[test]
 fn switches_are_read() {
     let read = |name, field, value| with(name, field, value).unwrap_or_else(|e| panic!("{name}: {e}"));
-    for (name, preset) in READ {
-        let whole = Preset::named(preset).expect("it is there").architecture;
+    for (name, whole) in models() {
         let config = config(name);
-        if config.contains_key("tie_word_embeddings") && *name != "dbrx" {
+        if config.contains_key("tie_word_embeddings") && !["dbrx", "kimi-linear-48b-a3b"].contains(&name) {
             let tied = read(name, "tie_word_embeddings", Some("true"));
             assert_eq!(tied, Architecture { tied_embeddings: Switch::On, ..whole }, "{name}");
             assert_eq!(
@@ -320,9 +433,13 @@ fn switches_are_read() {
             );
         }
         let (Attention::Gqa(gqa), true) = (whole.attention, config.contains_key("attention_bias")) else { continue };
-        let bias = if *name == "glm-4.5" { Bias::Qkv } else { Bias::All };
+        let bias = if name == "glm-4.5" { Bias::Qkv } else { Bias::All };
         for (value, bias) in [("true", bias), ("false", Bias::None)] {
-            let expected = Architecture { attention: Attention::Gqa(Gqa { bias, ..gqa }), ..whole };
+            let mixer = match whole.mixer {
+                Mixer::LocalGqa(local) => Mixer::LocalGqa(LocalGqa { bias, ..local }),
+                other => other,
+            };
+            let expected = Architecture { attention: Attention::Gqa(Gqa { bias, ..gqa }), mixer, ..whole };
             assert_eq!(read(name, "attention_bias", Some(value)), expected, "{name}");
         }
     }
@@ -352,6 +469,273 @@ fn every_second_layer() {
         let error = with("qwen3-30b-a3b", "decoder_sparse_step", Some(step)).expect_err(step).to_string();
         assert!(error.contains(said), "{error}");
     }
+}
+
+/// What a layer is made of, by a word for each or by a number; what says both must say one thing.
+#[test]
+fn layers_are_told_apart() {
+    const NEXT: &str = "qwen3-next-80b-a3b";
+    const STEP: &str = "full_attention_interval";
+    let (full, linear) = ("full_attention", "linear_attention");
+    let published = words(&[linear, linear, linear, full], 48);
+    let whole = with(NEXT, STEP, Some("4"));
+    assert_eq!(changed(NEXT, &[(STEP, None), ("layer_types", Some(&published))]), whole);
+    assert_eq!(changed(NEXT, &[("layer_types", Some(&published))]), whole);
+    let layers = |changes: Changes<'_>| changed(NEXT, changes).expect("it can be read").layers.list;
+    assert_eq!(layers(&[(STEP, Some("5"))]), LayerList::parse("(MMMMA)*9MMM"));
+    assert_eq!(
+        layers(&[(STEP, None), ("layer_types", Some(&words(&[full, linear], 48)))]),
+        LayerList::parse("(AM)*24")
+    );
+    // Where no layer has it, there is no mixer.
+    let plain = with(NEXT, STEP, Some("1")).expect("it can be read");
+    assert_eq!((plain.mixer, plain.layers.list), (Mixer::None, LayerList::parse("A*48")));
+
+    let said = |changes: Changes<'_>| fault_of(NEXT, changes).to_string();
+    assert_eq!(said(&[(STEP, None)]), "the config lacks `full_attention_interval`");
+    assert_eq!(said(&[(STEP, Some("0"))]), "`full_attention_interval` = 0 is not a number above 0");
+    let both = said(&[(STEP, Some("3")), ("layer_types", Some(&published))]);
+    assert_eq!(both, "`full_attention_interval` = 3 is not what `layer_types` says");
+    let alone = |value: &str| said(&[(STEP, None), ("layer_types", Some(value))]);
+    assert!(alone(&words(&[full], 47)).ends_with("is not a list of as many as `num_hidden_layers` = 48"));
+    assert!(
+        alone(&words(&[full, "sliding_attention"], 48))
+            .ends_with("holds \"sliding_attention\", which is not supported yet")
+    );
+    assert_eq!(alone("4"), "`layer_types` = 4 is not a list");
+
+    // Within an object, by the path.
+    let said = fault("qwen3.5-35b-a3b", "text_config.full_attention_interval", Some("5")).to_string();
+    assert_eq!(said, "`text_config.full_attention_interval` = 5 is not what `layer_types` says");
+}
+
+/// A list holds a bounded number of layers. Where they are alike there is none.
+#[test]
+fn no_more_layers_than_a_list_holds() {
+    let (full, sparse) = (words(&["full_attention"], 300), words(&["sparse"], 257));
+    for (name, within) in [
+        ("qwen3-next-80b-a3b", ""),
+        ("qwen3.5-35b-a3b", "text_config."),
+        ("gemma-4-26b-a4b", "text_config."),
+        ("hunyuan-large", ""),
+        ("kimi-linear-48b-a3b", ""),
+    ] {
+        let count = format!("{within}num_hidden_layers");
+        for many in ["257", "4294967296", "18446744073709551615"] {
+            let said = fault(name, &count, Some(many)).to_string();
+            assert!(said.starts_with(&format!("`{count}` = {many} is more than 256: ")), "{said}");
+        }
+        assert!(with(name, &format!("{within}layer_types"), Some(&full)).is_err(), "{name}");
+    }
+    let both = [("layer_types", Some(&*full)), ("mlp_layer_types", Some(&*sparse))];
+    let error = changed("kimi-linear-48b-a3b", &both).expect_err("both are too long");
+    assert_eq!(error.faults().len(), 2, "{error}");
+    let alike = changed("hunyuan-large", &[("use_cla", Some("false")), ("num_hidden_layers", Some("300"))]);
+    assert_eq!(
+        alike.map(|model| (model.layers, model.mixer)),
+        Ok((Layers { moe: 300, ..Layers::DEFAULT }, Mixer::None))
+    );
+    assert!(with("longcat-flash", "num_layers", Some("300")).is_ok());
+}
+
+/// Layers of Hunyuan-Large that read the keys and values of one in front, and options of all its layers.
+#[test]
+fn keys_and_values_are_shared() {
+    const LARGE: &str = "hunyuan-large";
+    let read = |field, value| with(LARGE, field, Some(value)).unwrap_or_else(|e| panic!("{field}: {e}"));
+    assert_eq!(read("cla_share_factor", "3").layers.list, LayerList::parse("(AMM)*21A"));
+    let plain = read("cla_share_factor", "1");
+    assert_eq!(Ok(plain), with(LARGE, "use_cla", Some("false")));
+    assert_eq!(Ok(plain), with(LARGE, "use_cla", None));
+    assert_eq!((plain.mixer, plain.layers), (Mixer::None, Layers { moe: 64, ..Layers::DEFAULT }));
+    let unnormed = read("use_qk_norm", "false");
+    assert_eq!(Ok(unnormed), with(LARGE, "use_qk_norm", None));
+    assert!(matches!(unnormed.attention, Attention::Gqa(Gqa { qk_norm: QkNorm::None, .. })));
+    assert!(matches!(unnormed.mixer, Mixer::LocalGqa(LocalGqa { qk_norm: QkNorm::None, .. })));
+    for (field, value) in [
+        ("attention_head_dim", "80"),
+        ("head_dim", "80"),
+        ("moe_intermediate_size", "18304"),
+        ("norm_type", "\"hf_rms\""),
+        ("norm_type", "\"rms\""),
+    ] {
+        assert_eq!(Ok(read(field, value)), with(LARGE, field, None), "{field}");
+    }
+
+    let said = |field, value| fault(LARGE, field, value).to_string();
+    assert_eq!(said("cla_share_factor", None), "the config lacks `cla_share_factor`");
+    assert_eq!(said("cla_share_factor", Some("0")), "`cla_share_factor` = 0 is not a number above 0");
+    assert_eq!(said("use_cla", Some("2")), "`use_cla` = 2 is not true or false");
+    assert_eq!(said("use_mixed_mlp_moe", None), "the config lacks `use_mixed_mlp_moe`");
+    assert!(said("use_mixed_mlp_moe", Some("false")).starts_with("`use_mixed_mlp_moe` = false is not supported yet"));
+    for width in ["attention_head_dim", "head_dim"] {
+        let even = format!("`{width}` = 128 is not `hidden_size` over `num_attention_heads`, 80");
+        assert_eq!(said(width, Some("128")), even);
+    }
+    assert!(said("moe_intermediate_size", Some("3072")).starts_with("`intermediate_size` = 18304 is not `moe_"));
+    assert!(said("num_experts", Some("1")).starts_with("`num_experts` = 1 makes every layer dense"));
+}
+
+/// Kimi Linear's config as it is published: what is linear attention's in an object, layers by their numbers from 1.
+#[test]
+fn linear_attention_may_have_an_object() {
+    const KIMI: &str = "kimi-linear-48b-a3b";
+    let object = |full: &[u64], linear: &[u64]| {
+        let [full, linear] = [full, linear].map(|layers| layers.iter().copied().collect::<Value>());
+        format!(
+            r#"{{"full_attn_layers": {full}, "kda_layers": {linear}, "head_dim": 128, "num_heads": 32,
+                "short_conv_kernel_size": 4}}"#
+        )
+    };
+    // As published: the last layer has attention too.
+    let full = [4, 8, 12, 16, 20, 24, 27];
+    let rest = |full: &[u64]| (1..=27).filter(|layer| !full.contains(layer)).collect::<Vec<u64>>();
+    let flat = ["linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim", "layer_types", "mlp_layer_types"];
+    let read = |object: &str, more: Changes<'_>| {
+        let first = [("linear_attn_config", Some(object)), ("first_k_dense_replace", Some("1"))];
+        let changes = flat.iter().map(|name| (*name, None)).chain(first).chain(more.iter().copied());
+        changed(KIMI, &changes.collect::<Vec<_>>())
+    };
+    let published = read(&object(&full, &rest(&full)), &[]).expect("it can be read");
+    assert_eq!(published.layers.list, LayerList::parse("mMMA(MMMA)*5MMA"));
+    assert_eq!((published.layers.dense, published.layers.moe), (1, 26));
+    assert_eq!(published.mixer, Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }));
+    // What transformers takes for its layers is another model.
+    let other = [5, 9, 13, 17, 21, 25];
+    let object_of_other = object(&other, &rest(&other));
+    let written = with(KIMI, "linear_attn_config", None);
+    assert_eq!(read(&object_of_other, &[]), written);
+    assert_eq!(with(KIMI, "linear_attn_config", Some(&object_of_other)), written, "both, and they agree");
+
+    let said = |object: &str, more: Changes<'_>| {
+        let error = read(object, more).expect_err(object);
+        assert_eq!(error.faults().len(), 1, "{error}");
+        error.faults()[0].to_string()
+    };
+    let right = object(&full, &rest(&full));
+    let uneven = "does not say of each layer from 1 to `num_hidden_layers` = 27, once, what it is";
+    for (full, linear) in [
+        (&full[..6], rest(&full)),
+        (&[&full[..], &[28]].concat(), rest(&full)),
+        (&[&full[..], &[4]].concat(), rest(&full)),
+        (&[&full[..], &[1]].concat(), rest(&full)),
+        (&[0, 4, 8, 12, 16, 20, 24], rest(&full)),
+    ] {
+        let said = said(&object(full, &linear), &[]);
+        assert!(said.starts_with("`linear_attn_config` = {") && said.ends_with(uneven), "{said}");
+    }
+    for (field, value) in [("linear_head_dim", "64"), ("linear_num_heads", "16"), ("linear_conv_kernel_dim", "3")] {
+        let said = said(&right, &[(field, Some(value))]);
+        assert!(said.starts_with(&format!("`{field}` = {value} is not what `linear_attn_config` says: ")), "{said}");
+    }
+    assert!(
+        said(&right, &[("layer_types", Some(&words(&["full_attention"], 27)))])
+            .ends_with("is not what `linear_attn_config` says")
+    );
+    assert_eq!(said("[]", &[]), "`linear_attn_config` = [] is not an object");
+    let lacking = said("{}", &[]);
+    assert!(
+        lacking.starts_with("the config lacks `linear_attn_config.num_heads`, `linear_attn_config.head_dim`"),
+        "{lacking}"
+    );
+    assert!(said(&right.replace("[4,8,", "[\"4\",8,"), &[]).ends_with("is not a list of whole numbers"));
+    // Kimi K3's, whose gates have the full rank.
+    let unknown = said(&right.replace("\"num_heads\"", "\"use_full_rank_gate\": true, \"num_heads\""), &[]);
+    assert!(unknown.starts_with("`linear_attn_config.use_full_rank_gate` = true is not a known field"), "{unknown}");
+    assert_eq!(said(&right, &[("num_hidden_layers", None)]), "the config lacks `num_hidden_layers`");
+
+    assert!(
+        said(&right, &[("tie_word_embeddings", Some("1"))]).starts_with("`tie_word_embeddings` = 1 is not supported")
+    );
+
+    // Without the object what is beside it must be there.
+    for name in ["layer_types", "linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim"] {
+        assert_eq!(fault(KIMI, name, None).to_string(), format!("the config lacks `{name}`"));
+    }
+    // Which layers are dense: by a word each, or so many first.
+    assert_eq!(fault(KIMI, "mlp_layer_types", None).to_string(), "the config lacks `first_k_dense_replace`");
+    let first = |number| changed(KIMI, &[("mlp_layer_types", None), ("first_k_dense_replace", Some(number))]);
+    assert_eq!(first("1"), written);
+    assert_eq!(with(KIMI, "first_k_dense_replace", Some("1")), written);
+    let mixed = r#"["sparse", "dense", "sparse"]"#;
+    let few = [("num_hidden_layers", Some("3")), ("mlp_layer_types", Some(mixed))];
+    let few = [&few[..], &[("layer_types", Some(r#"["linear_attention", "linear_attention", "full_attention"]"#))]];
+    let few = changed(KIMI, &few.concat()).expect("it can be read").layers;
+    assert_eq!((few.list, few.dense, few.moe), (LayerList::parse("MmA"), 1, 2));
+    let more = first("28").expect_err("there are 27").to_string();
+    assert_eq!(more, "error: `first_k_dense_replace` = 28 is more than `num_hidden_layers` = 27");
+    let both = fault(KIMI, "first_k_dense_replace", Some("2")).to_string();
+    assert_eq!(both, "`first_k_dense_replace` = 2 is not what `mlp_layer_types` says");
+}
+
+/// Gemma 4's heads: those of layers without a window, and those of the others.
+#[test]
+fn heads_of_layers_without_a_window() {
+    const GEMMA: &str = "gemma-4-26b-a4b";
+    let of = |changes: Changes<'_>| {
+        let model = changed(GEMMA, changes).unwrap_or_else(|e| panic!("{e}"));
+        let Attention::Gqa(gqa) = model.attention else { panic!("it is grouped") };
+        (gqa.kv_heads, gqa.head_dim, gqa.key_as_value.is_on())
+    };
+    let (heads, equal) = ("text_config.num_global_key_value_heads", "text_config.attention_k_eq_v");
+    assert_eq!(of(&[]), (2, 512, true));
+    assert_eq!(of(&[(heads, Some("null"))]), (8, 512, true));
+    assert_eq!(of(&[(equal, Some("false")), (heads, Some("null"))]), (8, 512, false));
+    assert_eq!(of(&[(equal, None), (heads, None)]), (8, 512, false));
+    assert_eq!(of(&[("text_config.global_head_dim", Some("256"))]), (2, 256, true));
+
+    let said = |field: &str, value: Option<&str>| fault(GEMMA, field, value).to_string();
+    let denied =
+        "`text_config.num_global_key_value_heads` = 2 is not `num_key_value_heads` = 8, though keys are not values";
+    assert_eq!(said(equal, Some("false")), denied);
+    assert_eq!(said(heads, Some("0")), format!("`{heads}` = 0 is not a number above 0"));
+    let types = "text_config.layer_types";
+    assert!(said(types, Some(&words(&["sliding_attention"], 30))).ends_with("does not end with `full_attention`"));
+    for field in [types, "text_config.enable_moe_block", "text_config.hidden_size_per_layer_input"] {
+        assert_eq!(said(field, None), format!("the config lacks `{field}`"));
+        assert_eq!(said(field, Some("null")), format!("the config lacks `{field}`"));
+    }
+    for (field, value) in
+        [("text_config.enable_moe_block", "false"), ("text_config.hidden_size_per_layer_input", "256")]
+    {
+        assert!(said(field, Some(value)).starts_with(&format!("`{field}` = {value} is not supported yet")));
+    }
+    let biased = with(GEMMA, "text_config.attention_bias", Some("true")).expect("it can be read");
+    assert!(matches!(biased.attention, Attention::Gqa(Gqa { bias: Bias::All, .. })));
+    assert!(matches!(biased.mixer, Mixer::LocalGqa(LocalGqa { bias: Bias::All, .. })));
+}
+
+/// A model around a decoder says whether its head is the embedding, and the decoder may say the same.
+#[test]
+fn a_decoder_does_not_deny_its_model() {
+    for (name, absent, denied) in [("gemma-4-26b-a4b", true, "false"), ("qwen3.5-35b-a3b", false, "true")] {
+        let (outer, inner) = ("tie_word_embeddings", "text_config.tie_word_embeddings");
+        let tied =
+            |changes: Changes<'_>| changed(name, changes).unwrap_or_else(|e| panic!("{e}")).tied_embeddings.is_on();
+        assert_eq!(tied(&[(outer, None), (inner, None)]), absent, "{name}");
+        assert_eq!(tied(&[(outer, Some(denied)), (inner, Some(denied))]), !absent, "{name}");
+        let said = fault(name, inner, Some(denied)).to_string();
+        assert_eq!(said, format!("`{outer}` = {absent} is not what `{inner}` says"));
+        assert_eq!(fault(name, inner, Some("1")).to_string(), format!("`{inner}` = 1 is not true or false"));
+        assert!(with(name, "vision_config", None).is_ok(), "a tower is no part of it");
+    }
+}
+
+/// LongCat-Flash's two blocks of a layer.
+#[test]
+fn a_layer_of_two_blocks() {
+    const LONGCAT: &str = "longcat-flash";
+    let whole = with(LONGCAT, "num_hidden_layers", Some("56"));
+    assert_eq!(whole, with(LONGCAT, "num_hidden_layers", None));
+    assert_eq!(with(LONGCAT, "zero_expert_num", Some("null")).map(|model| model.experts.identity), Ok(0));
+    let said = |field, value| fault(LONGCAT, field, Some(value)).to_string();
+    let odd = "`num_hidden_layers` = 28 is not twice `num_layers` = 28, two blocks a layer";
+    assert_eq!(said("num_hidden_layers", "28"), odd);
+    for none in ["0", "null"] {
+        assert_eq!(said("q_lora_rank", none), format!("`q_lora_rank` = {none} is not a number above 0"));
+    }
+    assert!(said("qk_head_dim", "128").contains("is not `qk_nope_head_dim` + `qk_rope_head_dim` = 128 + 64"));
+    assert!(said("mtp_num_layers", "1").contains("is not a known field of `longcat_flash`"));
 }
 
 #[test]
@@ -428,21 +812,28 @@ fn any_config_has_an_answer() {
         "{\"a\": {\"b\": [null]}}",
         "[\"dense\"]",
         "[\"sparse\", 1]",
+        "[\"full_attention\", \"linear_attention\", \"sliding_attention\"]",
+        "{\"full_attn_layers\": [0, 1, 1], \"kda_layers\": [18446744073709551615], \"num_heads\": 2}",
     ];
     let mut random = fastrand::Rng::with_seed(11);
-    let configs: Vec<Map<String, Value>> = READ.iter().map(|(name, _)| config(name)).collect();
-    let fields: Vec<String> = configs.iter().flat_map(|config| config.keys().cloned()).collect();
+    let configs: Vec<Map<String, Value>> = models().map(|(name, _)| config(name)).collect();
+    let objects = configs.iter().flat_map(|config| config.values().filter_map(Value::as_object).chain([config]));
+    let known = objects.flat_map(|object| object.keys().cloned());
+    let fields: Vec<String> = known.chain(["linear_attn_config".to_owned()]).collect();
     let (mut read, mut refused) = (0, 0);
     for _ in 0..6000 {
         let mut config = configs[random.usize(..configs.len())].clone();
         for _ in 0..random.usize(1..4) {
             let field = &fields[random.usize(..fields.len())];
+            let is_within = random.bool() && config.get("text_config").is_some_and(Value::is_object);
+            let object = if is_within { config["text_config"].as_object_mut() } else { Some(&mut config) };
+            let object = object.expect("it is one");
             match random.usize(..8) {
-                0 => drop(config.remove(field)),
-                1 => drop(config.insert(format!("{field}_"), Value::from(1))),
+                0 => drop(object.remove(field)),
+                1 => drop(object.insert(format!("{field}_"), Value::from(1))),
                 _ => {
                     let value = VALUES[random.usize(..VALUES.len())];
-                    config.insert(field.clone(), serde_json::from_str(value).expect("the value is JSON"));
+                    object.insert(field.clone(), serde_json::from_str(value).expect("the value is JSON"));
                 }
             }
         }
@@ -464,13 +855,14 @@ fn any_config_has_an_answer() {
 fn holds_what_was_read(architecture: &Architecture, config: &Map<String, Value>) {
     let spec = Spec { architecture: *architecture, layout: Layout::DEFAULT };
     // By the name that most configs use, or by that of one in several levels.
-    let field = |names: [&str; 3]| names.iter().find_map(|name| number(config, name));
-    assert_eq!(Some(architecture.hidden), field(["hidden_size", "text_config.hidden_size", "d_model"]));
-    assert_eq!(Some(architecture.vocab), field(["vocab_size", "text_config.vocab_size", ""]));
+    let field = |names: &[&str]| names.iter().find_map(|name| number(config, name));
+    assert_eq!(Some(architecture.hidden), field(&["hidden_size", "text_config.hidden_size", "d_model"]));
+    assert_eq!(Some(architecture.vocab), field(&["vocab_size", "text_config.vocab_size"]));
     let layers = u128::from(architecture.layers.dense) + u128::from(architecture.layers.moe);
-    let counted = field(["num_hidden_layers", "text_config.num_hidden_layers", "n_layers"]);
+    // Of LongCat-Flash's, `num_hidden_layers` counts blocks.
+    let counted = field(&["num_layers", "num_hidden_layers", "text_config.num_hidden_layers", "n_layers"]);
     assert_eq!(Some(layers), counted.map(u128::from));
-    let heads = field(["num_attention_heads", "text_config.num_attention_heads", "n_heads"]);
+    let heads = field(&["num_attention_heads", "text_config.num_attention_heads", "n_heads"]);
     assert_eq!(spec.numbers().get(Key::AttentionHeads), heads);
     let violations = judge(&spec);
     assert!(spec.is_in_range() || violations.iter().any(|violation| violation.id() == "number-range"), "{violations}");

@@ -168,12 +168,25 @@ impl<'j> Fields<'j> {
         }
     }
 
-    /// A list of words, each of which means the same to us.
-    pub(super) fn each(&mut self, name: &'static str, words: &[&str]) {
+    /// Whether a field says anything.
+    pub(super) fn has(&mut self, name: &'static str) -> bool {
+        self.value(name).is_some()
+    }
+
+    /// A field that must be there, whatever reads it.
+    pub(super) fn need(&mut self, name: &'static str) {
+        if !self.has(name) {
+            self.missing.push(name.to_owned());
+        }
+    }
+
+    /// A list in which each item is one of some words.
+    pub(super) fn each(&mut self, name: &'static str, words: &[&str]) -> &'j [Value] {
         let list = self.list(name).unwrap_or_default();
         if let Some(other) = list.iter().find(|item| !item.as_str().is_some_and(|word| words.contains(&word))) {
             self.contradicts(name, &[], format!("holds {other}, which is not supported yet"));
         }
+        list
     }
 
     /// A number of every layer: one for all, or a list of one for each, which must be the same.
@@ -186,11 +199,18 @@ impl<'j> Fields<'j> {
         };
         if list.iter().any(|item| item.as_u64() != Some(first)) {
             self.contradicts(name, &[], "is not the same in every layer: no other is supported yet".to_owned());
-        } else if list.len() as u64 != layers {
+        } else {
+            self.one_each(name, list, layers);
+        }
+        first
+    }
+
+    /// A list must hold one item for each layer.
+    pub(super) fn one_each(&mut self, name: &'static str, list: &[Value], layers: u64) {
+        if list.len() as u64 != layers {
             let how = format!("is not a list of as many as `num_hidden_layers` = {layers}");
             self.contradicts(name, &["num_hidden_layers"], how);
         }
-        first
     }
 
     /// A list.

@@ -93,13 +93,8 @@ fn listed_layers(fields: &mut Fields<'_>) -> Layers {
     let Some(list) = fields.list("mlp_layer_types") else { return dense_first(fields) };
     let count = layer_count(fields);
     let dense = list.iter().take_while(|kind| *kind == "dense").count();
-    if list.len() as u64 != count {
-        fields.contradicts(
-            "mlp_layer_types",
-            &["num_hidden_layers"],
-            "is not a list of as many as `num_hidden_layers`".to_owned(),
-        );
-    } else if list.iter().skip(dense).any(|kind| kind != "sparse") {
+    fields.one_each("mlp_layer_types", list, count);
+    if list.iter().skip(dense).any(|kind| kind != "sparse") {
         let how = "is not a list of `dense` layers, then `sparse` ones: no other is supported yet";
         fields.contradicts("mlp_layer_types", &[], how.to_owned());
     }

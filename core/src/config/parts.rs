@@ -1,7 +1,8 @@
 //! Parts of an architecture that several `model_type`s write alike.
 
-use super::fields::Fields;
+use super::fields::{Fields, Idle};
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, Mla, Switch};
+use alloc::borrow::ToOwned;
 use alloc::format;
 
 /// Embedding and head: how wide they are, and whether they are one.
@@ -12,6 +13,26 @@ pub(super) fn ends(fields: &mut Fields<'_>) -> Architecture {
         tied_embeddings: fields.switch("tie_word_embeddings", Switch::Off),
         ..Architecture::DEFAULT
     }
+}
+
+/// A decoder whose fields are an object of their own, `text_config`, and whether it speaks of its head.
+pub(super) fn text(
+    fields: &mut Fields<'_>,
+    idle: &Idle,
+    read: impl FnOnce(&mut Fields<'_>) -> Architecture,
+) -> (Architecture, bool) {
+    fields.nested("text_config", idle, |fields| (read(fields), fields.has("tie_word_embeddings")))
+}
+
+/// The model around such a decoder. Whether head and embedding are one it says itself, and the decoder must not deny it:
+/// code that reads the decoder alone would build another model.
+pub(super) fn around(fields: &mut Fields<'_>, (text, speaks): (Architecture, bool), absent: Switch) -> Architecture {
+    let tied_embeddings = fields.switch("tie_word_embeddings", absent);
+    if speaks && text.tied_embeddings != tied_embeddings {
+        let how = "is not what `text_config.tie_word_embeddings` says".to_owned();
+        fields.contradicts("tie_word_embeddings", &["text_config.tie_word_embeddings"], how);
+    }
+    Architecture { tied_embeddings, ..text }
 }
 
 /// All layers alike: how many there are.
@@ -123,7 +144,12 @@ pub(super) fn experts(fields: &mut Fields<'_>) -> Experts {
 
 /// Experts in groups that routing is limited to; without the fields all are one group.
 pub(super) fn grouped(fields: &mut Fields<'_>, experts: Experts) -> Experts {
-    let groups = fields.optional("n_group").unwrap_or(1);
+    grouped_by(fields, "n_group", experts)
+}
+
+/// The same where another field counts the groups.
+pub(super) fn grouped_by(fields: &mut Fields<'_>, groups: &'static str, experts: Experts) -> Experts {
+    let groups = fields.optional(groups).unwrap_or(1);
     Experts { groups, active_groups: fields.optional("topk_group").unwrap_or(1), ..experts }
 }
 
