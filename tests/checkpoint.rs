@@ -1,152 +1,72 @@
 //! Checkpoints tensor by tensor: names, shapes and kinds of every one are what transformers saves of the model (of
 //! Grok-1, what its own code does). See `tests/data/README.md` for the files.
 
+mod beside;
+
 use moe_model::checkpoint::{Kind, Naming, Pattern, Tensor};
 use moe_model::inventory::Module;
 use moe_model::preset::{PRESETS, Preset};
-use moe_model::spec::{
-    Architecture, Attention, Beside, Bias, CorrectionBias, Experts, Gqa, Kda, LayerList, Layers, LocalGqa, Mixer, Mla,
-    Norm, QkNorm, Switch,
-};
+use moe_model::spec::{Architecture, Attention, Experts, Gqa, Layers};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// Where a model of a file comes from.
-enum Model {
-    Preset(&'static str),
-    /// What is not known well enough for a preset.
-    Written(&'static Naming, &'static Architecture),
-}
-
-use Model::{Preset as Named, Written};
-
-const PLAIN: Architecture = Architecture::DEFAULT;
-const EXPERTS: Experts = Experts::DEFAULT;
-
-const fn gqa(heads: u64, kv_heads: u64, head_dim: u64) -> Gqa {
-    Gqa { heads, kv_heads, head_dim, ..Gqa::DEFAULT }
-}
-
-const fn experts(routed: u64, active: u64, ffn: u64) -> Experts {
-    Experts { routed, active, ffn, ..EXPERTS }
-}
-
-const fn dense(layers: u64, ffn: u64) -> Layers {
-    Layers { dense: layers, moe: 0, ffn, ..Layers::DEFAULT }
-}
-
-const fn moe(layers: u64) -> Layers {
-    Layers { dense: 0, moe: layers, ffn: 0, ..Layers::DEFAULT }
-}
-
-const fn per_head(gqa: Gqa) -> Attention {
-    Attention::Gqa(Gqa { qk_norm: QkNorm::Head, ..gqa })
-}
-
-/// Its config was put together from what others cite: see `tests/data/totals.json`.
-const ARCTIC: Architecture = Architecture {
-    hidden: 7168,
-    vocab: 32_000,
-    norms_per_layer: 3,
-    layers: Layers { ffn: 7168, beside: Beside::Dense, ..moe(35) },
-    attention: Attention::Gqa(gqa(56, 8, 128)),
-    experts: experts(128, 2, 4864),
-    ..PLAIN
-};
-
-/// Its config was put together too. Layers of odd numbers read the keys and values of those in front.
-const HUNYUAN_LARGE: Architecture = Architecture {
-    hidden: 6400,
-    vocab: 129_024,
-    tied_embeddings: Switch::On,
-    layers: Layers { list: LayerList::parse("(AM)*32"), ..moe(64) },
-    attention: per_head(gqa(80, 8, 80)),
-    mixer: Mixer::LocalGqa(LocalGqa {
-        heads: 80,
-        kv_heads: 8,
-        head_dim: 80,
-        qk_norm: QkNorm::Head,
-        shared_kv: Switch::On,
-        ..LocalGqa::DEFAULT
-    }),
-    experts: Experts { shared: 1, ..experts(16, 1, 18_304) },
-    ..PLAIN
-};
-
-/// By the defaults of transformers, whose layers are not those that were published.
-const KIMI_LINEAR: Architecture = Architecture {
-    hidden: 2304,
-    vocab: 163_840,
-    layers: Layers { dense: 1, moe: 26, ffn: 9216, list: LayerList::parse("mMMM(AMMM)*5AMM"), ..Layers::DEFAULT },
-    attention: Attention::Mla(Mla { heads: 32, kv_rank: 512, nope: 128, rope: 64, value: 128, ..Mla::DEFAULT }),
-    mixer: Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }),
-    experts: Experts { shared: 1, correction_bias: CorrectionBias::On, ..experts(256, 8, 1024) },
-    ..PLAIN
-};
-
-/// Every file, and the model that it is of.
-const MODELS: &[(&str, Model)] = &[
-    ("arctic", Written(&Naming::ARCTIC, &ARCTIC)),
-    ("dbrx", Named("dbrx")),
-    ("deepseek-moe-16b", Named("deepseek_moe_16b")),
-    ("deepseek-r1", Named("deepseek_r1")),
-    ("deepseek-v2", Named("deepseek_v2")),
-    ("deepseek-v2-lite", Named("deepseek_v2_lite")),
-    ("deepseek-v3", Named("deepseek_v3")),
-    ("deepseek-v3.2", Named("deepseek_v3_2")),
-    ("deepseek-v4-flash", Named("deepseek_v4_flash")),
-    ("dots.llm1", Named("dots_llm1")),
-    ("ernie-4.5-300b-a47b", Named("ernie_4_5_300b_a47b")),
-    ("gemma-4-26b-a4b", Named("gemma_4_26b_a4b")),
-    ("glm-4.5", Named("glm_4_5")),
-    ("glm-4.7-flash", Named("glm_4_7_flash")),
-    ("glm-5", Named("glm_5")),
-    ("gpt-oss-120b", Named("gpt_oss_120b")),
-    ("granite-3.1-1b-a400m", Named("granite_3_1_1b_a400m")),
-    ("grok-1", Named("grok_1")),
-    ("hunyuan-a13b", Named("hunyuan_a13b")),
-    ("hunyuan-large", Written(&Naming::HUNYUAN_V1_MOE, &HUNYUAN_LARGE)),
-    ("jamba-v0.1", Named("jamba_v0_1")),
-    ("kimi-k2", Named("kimi_k2")),
-    ("kimi-linear-48b-a3b", Written(&Naming::KIMI_LINEAR, &KIMI_LINEAR)),
-    ("llama-2-7b", Named("llama_2_7b")),
-    ("llama-3.1-70b", Named("llama_3_1_70b")),
-    ("llama-3.1-8b", Named("llama_3_1_8b")),
-    ("llama-4-scout", Named("llama_4_scout")),
-    ("longcat-flash", Named("longcat_flash")),
-    ("mimo-v2-flash", Named("mimo_v2_flash")),
-    ("minimax-m2.5", Named("minimax_m2_5")),
-    ("minimax-text-01", Named("minimax_text_01")),
-    ("mixtral-8x7b", Named("mixtral_8x7b")),
-    ("nemotron-3-nano-30b-a3b", Named("nemotron_3_nano_30b_a3b")),
-    ("olmoe-1b-7b", Named("olmoe_1b_7b")),
-    ("phi-3.5-moe", Named("phi_3_5_moe")),
-    ("qwen1.5-moe-a2.7b", Named("qwen1_5_moe_a2_7b")),
-    ("qwen3-0.6b", Named("qwen3_0_6b")),
-    ("qwen3-235b-a22b", Named("qwen3_235b_a22b")),
-    ("qwen3-30b-a3b", Named("qwen3_30b_a3b")),
-    ("qwen3-8b", Named("qwen3_8b")),
-    ("qwen3-next-80b-a3b", Named("qwen3_next_80b_a3b")),
-    ("qwen3.5-35b-a3b", Named("qwen3_5_35b_a3b")),
+/// Every file of a model that has a preset, and which.
+const MODELS: &[(&str, &str)] = &[
+    ("dbrx", "dbrx"),
+    ("deepseek-moe-16b", "deepseek_moe_16b"),
+    ("deepseek-r1", "deepseek_r1"),
+    ("deepseek-v2", "deepseek_v2"),
+    ("deepseek-v2-lite", "deepseek_v2_lite"),
+    ("deepseek-v3", "deepseek_v3"),
+    ("deepseek-v3.2", "deepseek_v3_2"),
+    ("deepseek-v4-flash", "deepseek_v4_flash"),
+    ("dots.llm1", "dots_llm1"),
+    ("ernie-4.5-300b-a47b", "ernie_4_5_300b_a47b"),
+    ("gemma-4-26b-a4b", "gemma_4_26b_a4b"),
+    ("glm-4.5", "glm_4_5"),
+    ("glm-4.7-flash", "glm_4_7_flash"),
+    ("glm-5", "glm_5"),
+    ("gpt-oss-120b", "gpt_oss_120b"),
+    ("granite-3.1-1b-a400m", "granite_3_1_1b_a400m"),
+    ("grok-1", "grok_1"),
+    ("hunyuan-a13b", "hunyuan_a13b"),
+    ("jamba-v0.1", "jamba_v0_1"),
+    ("kimi-k2", "kimi_k2"),
+    ("llama-2-7b", "llama_2_7b"),
+    ("llama-3.1-70b", "llama_3_1_70b"),
+    ("llama-3.1-8b", "llama_3_1_8b"),
+    ("llama-4-scout", "llama_4_scout"),
+    ("longcat-flash", "longcat_flash"),
+    ("mimo-v2-flash", "mimo_v2_flash"),
+    ("minimax-m2.5", "minimax_m2_5"),
+    ("minimax-text-01", "minimax_text_01"),
+    ("mixtral-8x7b", "mixtral_8x7b"),
+    ("nemotron-3-nano-30b-a3b", "nemotron_3_nano_30b_a3b"),
+    ("olmoe-1b-7b", "olmoe_1b_7b"),
+    ("phi-3.5-moe", "phi_3_5_moe"),
+    ("qwen1.5-moe-a2.7b", "qwen1_5_moe_a2_7b"),
+    ("qwen3-0.6b", "qwen3_0_6b"),
+    ("qwen3-235b-a22b", "qwen3_235b_a22b"),
+    ("qwen3-30b-a3b", "qwen3_30b_a3b"),
+    ("qwen3-8b", "qwen3_8b"),
+    ("qwen3-next-80b-a3b", "qwen3_next_80b_a3b"),
+    ("qwen3.5-35b-a3b", "qwen3_5_35b_a3b"),
 ];
 
-impl Model {
-    fn parts(&self) -> (&'static Naming, Architecture) {
-        match self {
-            Named(name) => {
-                let preset = Preset::named(name).unwrap_or_else(|| panic!("no preset {name}"));
-                (preset.naming, preset.architecture)
-            }
-            Written(naming, architecture) => (naming, **architecture),
-        }
-    }
+/// How the others' checkpoints are named, in the order of [`beside::BESIDE`].
+const NAMINGS: [&Naming; 3] = [&Naming::ARCTIC, &Naming::HUNYUAN_V1_MOE, &Naming::KIMI_LINEAR];
 
-    fn checkpoint(&self) -> Vec<Tensor> {
-        let (naming, architecture) = self.parts();
-        architecture.checkpoint(naming)
-    }
+/// Every file, and the model that it is of.
+fn models() -> impl Iterator<Item = (&'static str, &'static Naming, Architecture)> {
+    let named = MODELS.iter().map(|(model, name)| {
+        let preset = Preset::named(name).unwrap_or_else(|| panic!("no preset {name}"));
+        (*model, preset.naming, preset.architecture)
+    });
+    named.chain(
+        beside::BESIDE.iter().zip(NAMINGS).map(|((model, architecture), naming)| (*model, naming, *architecture)),
+    )
 }
 
 /// Shape and kind of every tensor, by its name.
@@ -215,8 +135,8 @@ fn assert_same(model: &str, ours: &Tensors, theirs: &Tensors) {
 
 #[test]
 fn every_tensor_has_its_name_shape_and_kind() {
-    for (model, of) in MODELS {
-        let (list, file) = (of.checkpoint(), file(model));
+    for (model, naming, architecture) in models() {
+        let (list, file) = (architecture.checkpoint(naming), file(model));
         let main = || list.iter().filter(|tensor| tensor.module != Module::Mtp);
         assert_same(model, &expanded(main()), &of_file(&file["tensors"]));
         let elements: u64 = main().map(Tensor::elements).sum();
@@ -249,12 +169,13 @@ fn mtp_of_file(list: &Value, layer: u64) -> Tensors {
 #[test]
 fn mtp_modules_are_further_layers() {
     let mut tested = 0;
-    for (model, of) in MODELS {
-        let (file, (_, architecture)) = (file(model), of.parts());
-        let list: Vec<Tensor> = of.checkpoint().into_iter().filter(|tensor| tensor.module == Module::Mtp).collect();
+    for (model, naming, architecture) in models() {
+        let file = file(model);
+        let list: Vec<Tensor> =
+            architecture.checkpoint(naming).into_iter().filter(|tensor| tensor.module == Module::Mtp).collect();
         let (copies, own): (Vec<_>, Vec<_>) = list.iter().partition(|tensor| tensor.kind == Kind::Copy);
         if file["mtp"].is_null() {
-            let is_of_hub = WHOLE_ON_HUB.iter().any(|(name, ..)| name == model);
+            let is_of_hub = WHOLE_ON_HUB.iter().any(|(name, ..)| *name == model);
             assert!(list.is_empty() || is_of_hub, "{model}");
             continue;
         }
@@ -278,11 +199,11 @@ fn layers_with_experts_stand_apart() {
         let layers = Layers { dense: lead + moe * (moe_every - 1), moe, ffn: 4, moe_every, ..Layers::DEFAULT };
         let model = Architecture {
             layers,
-            attention: Attention::Gqa(gqa(1, 1, 4)),
-            experts: experts(1, 1, 4),
+            attention: Attention::Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 4, ..Gqa::DEFAULT }),
+            experts: Experts { routed: 1, active: 1, ffn: 4, ..Experts::DEFAULT },
             hidden: 4,
             vocab: 4,
-            ..PLAIN
+            ..Architecture::DEFAULT
         };
         let names: Vec<String> = model
             .checkpoint(&Naming::LLAMA)
@@ -313,8 +234,8 @@ const WHOLE_ON_HUB: &[(&str, u64, bool)] = &[
 #[test]
 fn whole_checkpoints_have_the_hubs_elements() {
     for (model, hub, copies) in WHOLE_ON_HUB {
-        let (_, of) = MODELS.iter().find(|(name, _)| name == model).expect("it is listed");
-        let list = of.checkpoint();
+        let (_, naming, architecture) = models().find(|(name, ..)| name == model).expect("it is listed");
+        let list = architecture.checkpoint(naming);
         let stored = list.iter().filter(|tensor| *copies || tensor.kind != Kind::Copy);
         assert_eq!(stored.map(Tensor::elements).sum::<u64>(), *hub, "{model}");
     }
@@ -322,8 +243,8 @@ fn whole_checkpoints_have_the_hubs_elements() {
 
 #[test]
 fn active_parameters_without_the_ends() {
-    for (model, of) in MODELS {
-        let (file, (_, architecture)) = (file(model), of.parts());
+    for (model, _, architecture) in models() {
+        let file = file(model);
         let ours = architecture.active_without_input_embedding();
         assert_eq!(Some(ours), file["active_without_input_embedding"].as_u64(), "{model}");
         let ours = architecture.active_without_embedding_and_head();
@@ -335,7 +256,7 @@ fn active_parameters_without_the_ends() {
 #[test]
 fn lists_agree_with_sums() {
     let presets = PRESETS.iter().map(|preset| (preset.naming, preset.architecture));
-    for (naming, architecture) in presets.chain(MODELS.iter().map(|(_, of)| of.parts())) {
+    for (naming, architecture) in presets.chain(models().map(|(_, naming, architecture)| (naming, architecture))) {
         let list = architecture.checkpoint(naming);
         let sum = |kind, module: &dyn Fn(Module) -> bool| {
             let of = list.iter().filter(|tensor| tensor.kind == kind && module(tensor.module));
@@ -363,11 +284,11 @@ fn every_file_and_every_naming_is_tested() {
         .map(|file| file.expect("the folder can be listed").file_name().to_string_lossy().replace(".json", ""))
         .collect();
     files.sort();
-    let mut models: Vec<&str> = MODELS.iter().map(|(model, _)| *model).collect();
-    models.sort_unstable();
-    assert_eq!(files, models);
+    let mut names: Vec<&str> = models().map(|(model, ..)| model).collect();
+    names.sort_unstable();
+    assert_eq!(files, names);
     for naming in Naming::ALL {
-        assert!(MODELS.iter().any(|(_, of)| of.parts().0.name == naming.name), "{}", naming.name);
+        assert!(models().any(|(_, other, _)| other.name == naming.name), "{}", naming.name);
         assert_eq!(Naming::named(naming.name), Some(*naming), "a name stands once");
     }
 }

@@ -1,12 +1,13 @@
 //! Architectures out of config.json: every published one is read to the last parameter, or refused by name. See
 //! `tests/data/README.md` for the files.
 
+mod beside;
 mod totals;
 
-use moe_model::config::{ConfigError, Fault, Reason, model_types};
+use moe_model::config::{Config, ConfigError, Fault, Reason, model_types};
 use moe_model::preset::Preset;
 use moe_model::spec::{
-    Architecture, Attention, Beside, Bias, Compressed, Experts, Gqa, LayerKind, LayerList, Layers, Layout, LocalGqa,
+    Architecture, Attention, Bias, Compressed, Experts, Gqa, Kda, LayerKind, LayerList, Layers, Layout, LocalGqa,
     Mamba1, Mixer, QkNorm, Switch,
 };
 use moe_model::{Key, Spec, judge};
@@ -28,6 +29,7 @@ const READ: &[(&str, &str)] = &[
     ("deepseek-v4-flash", "deepseek_v4_flash"),
     ("dots.llm1", "dots_llm1"),
     ("ernie-4.5-300b-a47b", "ernie_4_5_300b_a47b"),
+    ("gemma-4-26b-a4b", "gemma_4_26b_a4b"),
     ("glm-4.5", "glm_4_5"),
     ("glm-4.7-flash", "glm_4_7_flash"),
     ("glm-5", "glm_5"),
@@ -40,6 +42,7 @@ const READ: &[(&str, &str)] = &[
     ("llama-3.1-70b", "llama_3_1_70b"),
     ("llama-3.1-8b", "llama_3_1_8b"),
     ("llama-4-scout", "llama_4_scout"),
+    ("longcat-flash", "longcat_flash"),
     ("mimo-v2-flash", "mimo_v2_flash"),
     ("minimax-m2.5", "minimax_m2_5"),
     ("minimax-text-01", "minimax_text_01"),
@@ -52,38 +55,20 @@ const READ: &[(&str, &str)] = &[
     ("qwen3-235b-a22b", "qwen3_235b_a22b"),
     ("qwen3-30b-a3b", "qwen3_30b_a3b"),
     ("qwen3-8b", "qwen3_8b"),
+    ("qwen3-next-80b-a3b", "qwen3_next_80b_a3b"),
+    ("qwen3.5-35b-a3b", "qwen3_5_35b_a3b"),
 ];
-
-/// What is read and has no preset, since its config was put together from what others cite.
-const READ_BESIDE: &[(&str, Architecture)] = &[(
-    "arctic",
-    Architecture {
-        hidden: 7168,
-        vocab: 32_000,
-        norms_per_layer: 3,
-        layers: Layers { dense: 0, moe: 35, ffn: 7168, beside: Beside::Dense, ..Layers::DEFAULT },
-        attention: Attention::Gqa(Gqa { heads: 56, kv_heads: 8, head_dim: 128, ..Gqa::DEFAULT }),
-        experts: Experts { routed: 128, active: 2, ffn: 4864, ..Experts::DEFAULT },
-        ..Architecture::DEFAULT
-    },
-)];
 
 /// What is refused, and the value of `model_type` that the error names.
 const REFUSED: &[(&str, &str)] = &[
-    ("gemma-4-26b-a4b", "\"gemma4\""),
     // Its config has none, and is no `config.json`: names and numbers of the vendor's program. A preset holds them.
     ("grok-1", "null"),
-    ("hunyuan-large", "\"hunyuan\""),
-    ("kimi-linear-48b-a3b", "\"kimi_linear\""),
-    ("longcat-flash", "\"longcat_flash\""),
-    ("qwen3-next-80b-a3b", "\"qwen3_next\""),
-    ("qwen3.5-35b-a3b", "\"qwen3_5_moe\""),
 ];
 
 /// All that is read, and what it is.
 fn published() -> impl Iterator<Item = (&'static str, Architecture)> {
     let named = |preset| Preset::named(preset).unwrap_or_else(|| panic!("no preset {preset}")).architecture;
-    READ.iter().map(move |(name, preset)| (*name, named(preset))).chain(READ_BESIDE.iter().copied())
+    READ.iter().map(move |(name, preset)| (*name, named(preset))).chain(beside::BESIDE)
 }
 
 /// Every published config by the name of its model.
@@ -112,28 +97,35 @@ fn config(name: &str) -> Map<String, Value> {
     serde_json::from_str(&configs()[name]).expect("a config is a JSON object")
 }
 
-/// A config with one field set, or taken out; dots lead into objects.
-fn with(name: &str, field: &str, value: Option<&str>) -> Result<Architecture, ConfigError> {
-    with_all(name, &[(field, value)])
-}
-
-/// The same with several.
-fn with_all(name: &str, changes: &[(&str, Option<&str>)]) -> Result<Architecture, ConfigError> {
-    let mut config = config(name);
-    for (field, value) in changes {
-        let mut object = &mut config;
-        let mut path = field.split('.').peekable();
-        while let Some(step) = path.next() {
-            if path.peek().is_some() {
-                object = object.get_mut(step).and_then(Value::as_object_mut).expect("the object is there");
-            } else if let Some(value) = value {
-                object.insert(step.to_owned(), serde_json::from_str(value).expect("the value is JSON"));
-            } else {
-                object.remove(step);
-            }
+/// Sets a field, or takes it out; dots lead into objects.
+fn set(mut object: &mut Map<String, Value>, field: &str, value: Option<&str>) {
+    let mut path = field.split('.').peekable();
+    while let Some(step) = path.next() {
+        if path.peek().is_some() {
+            object = object.get_mut(step).and_then(Value::as_object_mut).expect("the object is there");
+        } else if let Some(value) = value {
+            object.insert(step.to_owned(), serde_json::from_str(value).expect("the value is JSON"));
+        } else {
+            object.remove(step);
         }
     }
+}
+
+/// Fields to set, or to take out.
+type Changes<'c> = &'c [(&'c str, Option<&'c str>)];
+
+/// A config with fields set, or taken out.
+fn changed(name: &str, changes: Changes<'_>) -> Result<Architecture, ConfigError> {
+    let mut config = config(name);
+    for (field, value) in changes {
+        set(&mut config, field, *value);
+    }
     Architecture::from_config_json(&Value::Object(config).to_string())
+}
+
+/// A config with one field set, or taken out.
+fn with(name: &str, field: &str, value: Option<&str>) -> Result<Architecture, ConfigError> {
+    changed(name, &[(field, value)])
 }
 
 /// The number at a path, if there is one.
@@ -154,19 +146,37 @@ fn numbers(config: &Map<String, Value>, under: &str) -> Vec<String> {
     config.iter().flat_map(of).collect()
 }
 
-/// The only fault of a config with one field set, or taken out.
-fn fault(name: &str, field: &str, value: Option<&str>) -> Fault {
-    let error = with(name, field, value).expect_err(field);
+/// A list of so many words, which repeat.
+fn words(words: &[&str], count: usize) -> String {
+    words.iter().copied().cycle().take(count).collect::<Value>().to_string()
+}
+
+/// The only fault of a config with fields set, or taken out.
+fn fault_of(name: &str, changes: Changes<'_>) -> Fault {
+    let error = changed(name, changes).expect_err(name);
     assert_eq!(error.faults().len(), 1, "{error}");
     error.faults()[0].clone()
 }
 
+/// The same of one field.
+fn fault(name: &str, field: &str, value: Option<&str>) -> Fault {
+    fault_of(name, &[(field, value)])
+}
+
 #[test]
 fn what_is_read_is_the_published_model() {
-    for (name, whole) in published() {
+    for (name, expected) in published() {
         let architecture = Architecture::from_config_json(&configs()[name]).unwrap_or_else(|e| panic!("{name}: {e}"));
         totals::agree(name, &architecture);
-        assert_eq!(architecture, whole, "{name}");
+        assert_eq!(architecture, expected, "{name}");
+    }
+}
+
+#[test]
+fn checkpoints_are_named_as_those_of_the_preset() {
+    for (name, preset) in READ {
+        let config = Config::from_json(&configs()[*name]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(Some(config.naming), Preset::named(preset).map(|preset| preset.naming), "{name}");
     }
 }
 
@@ -210,12 +220,27 @@ fn what_is_not_supported_is_named() {
         ("deepseek-v4-flash", "num_key_value_heads", "2"),
         ("ernie-4.5-300b-a47b", "moe_layer_interval", "2"),
         ("ernie-4.5-300b-a47b", "use_bias", "true"),
+        ("gemma-4-26b-a4b", "text_config.hidden_activation", "\"silu\""),
+        ("gemma-4-26b-a4b", "text_config.model_type", "\"gemma3_text\""),
+        ("gemma-4-26b-a4b", "text_config.num_kv_shared_layers", "2"),
+        ("gemma-4-26b-a4b", "text_config.use_double_wide_mlp", "true"),
         ("glm-4.5", "topk_method", "\"greedy\""),
         ("hunyuan-a13b", "use_cla", "true"),
         ("jamba-v0.1", "mamba_conv_bias", "false"),
         ("jamba-v0.1", "mamba_inner_layernorms", "false"),
         ("jamba-v0.1", "mamba_proj_bias", "true"),
+        ("hunyuan-large", "moe_layer_num_skipped", "1"),
+        ("hunyuan-large", "norm_type", "\"fused\""),
+        ("kimi-linear-48b-a3b", "attention_bias", "true"),
+        ("kimi-linear-48b-a3b", "moe_layer_freq", "2"),
+        ("kimi-linear-48b-a3b", "num_nextn_predict_layers", "1"),
+        ("kimi-linear-48b-a3b", "tie_word_embeddings", "true"),
+        ("kimi-linear-48b-a3b", "use_grouped_topk", "false"),
         ("llama-4-scout", "vision_config", "{}"),
+        ("longcat-flash", "attention_bias", "true"),
+        ("longcat-flash", "attention_method", "\"LSA\""),
+        ("longcat-flash", "router_bias", "true"),
+        ("longcat-flash", "zero_expert_type", "\"drop\""),
         ("mimo-v2-flash", "n_shared_experts", "1"),
         ("mimo-v2-flash", "topk_method", "\"greedy\""),
         ("minimax-m2.5", "use_qk_norm", "false"),
@@ -227,6 +252,12 @@ fn what_is_not_supported_is_named() {
         ("nemotron-3-nano-30b-a3b", "use_bias", "true"),
         ("nemotron-3-nano-30b-a3b", "use_conv_bias", "false"),
         ("qwen3-30b-a3b", "mlp_only_layers", "[0]"),
+        ("qwen3-next-80b-a3b", "attn_output_gate", "false"),
+        ("qwen3-next-80b-a3b", "decoder_sparse_step", "2"),
+        ("qwen3-next-80b-a3b", "mlp_only_layers", "[0]"),
+        ("qwen3.5-35b-a3b", "text_config.attn_output_gate", "false"),
+        ("qwen3.5-35b-a3b", "text_config.mlp_only_layers", "[3]"),
+        ("qwen3.5-35b-a3b", "text_config.model_type", "\"qwen3_5_text\""),
         ("llama-3.1-8b", "mlp_bias", "true"),
         ("llama-3.1-8b", "architectures", r#"["LlamaForCausalLMEagle3"]"#),
     ] {
@@ -363,7 +394,7 @@ fn switches_are_read() {
     let read = |name, field, value| with(name, field, value).unwrap_or_else(|e| panic!("{name}: {e}"));
     for (name, whole) in published() {
         let config = config(name);
-        if config.contains_key("tie_word_embeddings") && name != "dbrx" {
+        if config.contains_key("tie_word_embeddings") && !["dbrx", "kimi-linear-48b-a3b"].contains(&name) {
             let tied = read(name, "tie_word_embeddings", Some("true"));
             assert_eq!(tied, Architecture { tied_embeddings: Switch::On, ..whole }, "{name}");
             assert_eq!(
@@ -469,7 +500,7 @@ fn long_lists_are_refused() {
     let nemotron = |count| {
         let pattern = format!("\"{}\"", "M".repeat(count));
         let changes = [("hybrid_override_pattern", Some(&*pattern)), ("num_hidden_layers", None)];
-        with_all("nemotron-3-nano-30b-a3b", &changes)
+        changed("nemotron-3-nano-30b-a3b", &changes)
     };
     assert_eq!(nemotron(256).expect("it can be read").layers.list.layers(), 256);
     let said = nemotron(257).expect_err("it is too long").to_string();
@@ -502,7 +533,7 @@ fn mamba_is_measured_by_the_hidden_state() {
         assert_eq!(mamba("mamba_dt_rank", auto), (8192, 256));
     }
     let changes = [("mamba_dt_rank", Some("\"auto\"")), ("hidden_size", Some("4128"))];
-    let odd = with_all("jamba-v0.1", &changes).expect("it can be read").mixer;
+    let odd = changed("jamba-v0.1", &changes).expect("it can be read").mixer;
     assert_eq!(odd, Mixer::Mamba1(Mamba1 { inner: 8256, state: 16, conv: 4, time_rank: 258 }));
     assert!(fault("jamba-v0.1", "mamba_dt_rank", Some("\"many\"")).to_string().ends_with("is not a whole number"));
     // An inner width that 64 bits do not hold is not another one.
@@ -513,7 +544,7 @@ fn mamba_is_measured_by_the_hidden_state() {
 #[test]
 fn sinks_are_switched() {
     let sinks = |changes: &[(&str, Option<&str>)]| {
-        let model = with_all("mimo-v2-flash", changes).expect("it can be read");
+        let model = changed("mimo-v2-flash", changes).expect("it can be read");
         let (Attention::Gqa(Gqa { sinks, .. }), Mixer::LocalGqa(local)) = (model.attention, model.mixer) else {
             panic!("{model:?}");
         };
@@ -549,9 +580,9 @@ fn layers_of_one_block() {
     for names in [["mamba", "attention"], ["linear_attention", "full_attention"]] {
         let words = words(names);
         for letters in [None, Some(&*config(NANO)[pattern].to_string())] {
-            assert_eq!(with_all(NANO, &[(pattern, letters), (list, Some(&words))]), Ok(nano));
+            assert_eq!(changed(NANO, &[(pattern, letters), (list, Some(&words))]), Ok(nano));
             assert_eq!(
-                with_all(NANO, &[(pattern, letters), (list, Some(&words)), ("num_hidden_layers", None)]),
+                changed(NANO, &[(pattern, letters), (list, Some(&words)), ("num_hidden_layers", None)]),
                 Ok(nano)
             );
         }
@@ -581,12 +612,12 @@ fn nemotron_with_dense_networks() {
     ];
     let (pattern, layers) = (("hybrid_override_pattern", Some("\"M-M*-\"")), ("num_hidden_layers", Some("5")));
     let without: Vec<_> = MOE.iter().map(|field| (*field, None)).chain([pattern, layers]).collect();
-    let dense = with_all(NANO, &without).expect("it can be read");
-    assert_eq!(with_all(NANO, &[pattern, layers]), Ok(dense));
+    let dense = changed(NANO, &without).expect("it can be read");
+    assert_eq!(changed(NANO, &[pattern, layers]), Ok(dense));
     let expected =
         Layers { dense: 2, ffn: 1856, list: LayerList::parse("mdmad"), gated: Switch::Off, ..Layers::DEFAULT };
     assert_eq!((dense.layers, dense.experts), (expected, Experts::DEFAULT));
-    let error = with_all(NANO, &[pattern, layers, ("intermediate_size", None)]).expect_err("it has no width");
+    let error = changed(NANO, &[pattern, layers, ("intermediate_size", None)]).expect_err("it has no width");
     assert_eq!(error.to_string(), "error: the config lacks `intermediate_size`");
     assert!(with(NANO, "intermediate_size", None).is_ok(), "no layer is that wide");
     let latent = |value| with(NANO, "moe_latent_size", value).map(|model| model.experts.latent);
@@ -607,7 +638,7 @@ fn experts_beside_a_dense_network() {
     assert_eq!(with("arctic", "use_residual", Some("true")), arctic);
     assert!(matches!(fault("arctic", "use_residual", Some("false")).reason, Reason::Unsupported { .. }));
     // The network beside the experts is as wide as the hidden state, they are as wide as the config says.
-    let wide = with_all("arctic", &[("hidden_size", Some("7224")), ("intermediate_size", Some("64"))]);
+    let wide = changed("arctic", &[("hidden_size", Some("7224")), ("intermediate_size", Some("64"))]);
     assert!(wide.is_ok_and(|wide| (wide.layers.ffn, wide.experts.ffn) == (7224, 64)));
 }
 
@@ -644,6 +675,273 @@ fn ratios_are_kinds_of_attention() {
     let said = |field, value| fault(FLASH, field, Some(value)).to_string();
     assert_eq!(said("num_hash_layers", "44"), "`num_hash_layers` = 44 is more than `num_hidden_layers` = 43");
     assert_eq!(said("hc_mult", "0"), "`hc_mult` = 0 is not a number above 0");
+}
+
+/// What a layer is made of, by a word for each or by a number; what says both must say one thing.
+#[test]
+fn layers_are_told_apart() {
+    const NEXT: &str = "qwen3-next-80b-a3b";
+    const STEP: &str = "full_attention_interval";
+    let (full, linear) = ("full_attention", "linear_attention");
+    let published = words(&[linear, linear, linear, full], 48);
+    let whole = with(NEXT, STEP, Some("4"));
+    assert_eq!(changed(NEXT, &[(STEP, None), ("layer_types", Some(&published))]), whole);
+    assert_eq!(changed(NEXT, &[("layer_types", Some(&published))]), whole);
+    let layers = |changes: Changes<'_>| changed(NEXT, changes).expect("it can be read").layers.list;
+    assert_eq!(layers(&[(STEP, Some("5"))]), LayerList::parse("(MMMMA)*9MMM"));
+    assert_eq!(
+        layers(&[(STEP, None), ("layer_types", Some(&words(&[full, linear], 48)))]),
+        LayerList::parse("(AM)*24")
+    );
+    // Where no layer has it, there is no mixer.
+    let plain = with(NEXT, STEP, Some("1")).expect("it can be read");
+    assert_eq!((plain.mixer, plain.layers.list), (Mixer::None, LayerList::parse("A*48")));
+
+    let said = |changes: Changes<'_>| fault_of(NEXT, changes).to_string();
+    assert_eq!(said(&[(STEP, None)]), "the config lacks `full_attention_interval`");
+    assert_eq!(said(&[(STEP, Some("0"))]), "`full_attention_interval` = 0 is not a number above 0");
+    let both = said(&[(STEP, Some("3")), ("layer_types", Some(&published))]);
+    assert_eq!(both, "`full_attention_interval` = 3 is not what `layer_types` says");
+    let alone = |value: &str| said(&[(STEP, None), ("layer_types", Some(value))]);
+    assert!(alone(&words(&[full], 47)).ends_with("is not a list of as many as `num_hidden_layers` = 48"));
+    assert!(
+        alone(&words(&[full, "sliding_attention"], 48))
+            .ends_with("holds \"sliding_attention\", which is not supported yet")
+    );
+    assert_eq!(alone("4"), "`layer_types` = 4 is not a list");
+
+    // Within an object, by the path.
+    let said = fault("qwen3.5-35b-a3b", "text_config.full_attention_interval", Some("5")).to_string();
+    assert_eq!(said, "`text_config.full_attention_interval` = 5 is not what `layer_types` says");
+}
+
+/// A list holds a bounded number of layers. Where they are alike there is none.
+#[test]
+fn no_more_layers_than_a_list_holds() {
+    let (full, sparse) = (words(&["full_attention"], 300), words(&["sparse"], 257));
+    for (name, within) in [
+        ("qwen3-next-80b-a3b", ""),
+        ("qwen3.5-35b-a3b", "text_config."),
+        ("gemma-4-26b-a4b", "text_config."),
+        ("hunyuan-large", ""),
+        ("kimi-linear-48b-a3b", ""),
+    ] {
+        let count = format!("{within}num_hidden_layers");
+        for many in ["257", "4294967296", "18446744073709551615"] {
+            let said = fault(name, &count, Some(many)).to_string();
+            assert!(said.starts_with(&format!("`{count}` = {many} is more than 256 layers: ")), "{said}");
+        }
+        assert!(with(name, &format!("{within}layer_types"), Some(&full)).is_err(), "{name}");
+    }
+    let both = [("layer_types", Some(&*full)), ("mlp_layer_types", Some(&*sparse))];
+    let error = changed("kimi-linear-48b-a3b", &both).expect_err("both are too long");
+    assert_eq!(error.faults().len(), 2, "{error}");
+    let alike = changed("hunyuan-large", &[("use_cla", Some("false")), ("num_hidden_layers", Some("300"))]);
+    assert_eq!(
+        alike.map(|model| (model.layers, model.mixer)),
+        Ok((Layers { moe: 300, ..Layers::DEFAULT }, Mixer::None))
+    );
+    assert!(with("longcat-flash", "num_layers", Some("300")).is_ok());
+}
+
+/// Layers of Hunyuan-Large that read the keys and values of one in front, and options of all its layers.
+#[test]
+fn keys_and_values_are_shared() {
+    const LARGE: &str = "hunyuan-large";
+    let read = |field, value| with(LARGE, field, Some(value)).unwrap_or_else(|e| panic!("{field}: {e}"));
+    assert_eq!(read("cla_share_factor", "3").layers.list, LayerList::parse("(AMM)*21A"));
+    let plain = read("cla_share_factor", "1");
+    assert_eq!(Ok(plain), with(LARGE, "use_cla", Some("false")));
+    assert_eq!(Ok(plain), with(LARGE, "use_cla", None));
+    assert_eq!((plain.mixer, plain.layers), (Mixer::None, Layers { moe: 64, ..Layers::DEFAULT }));
+    let unnormed = read("use_qk_norm", "false");
+    assert_eq!(Ok(unnormed), with(LARGE, "use_qk_norm", None));
+    assert!(matches!(unnormed.attention, Attention::Gqa(Gqa { qk_norm: QkNorm::None, .. })));
+    assert!(matches!(unnormed.mixer, Mixer::LocalGqa(LocalGqa { qk_norm: QkNorm::None, .. })));
+    for (field, value) in [
+        ("attention_head_dim", "80"),
+        ("head_dim", "80"),
+        ("moe_intermediate_size", "18304"),
+        ("norm_type", "\"hf_rms\""),
+        ("norm_type", "\"rms\""),
+    ] {
+        assert_eq!(Ok(read(field, value)), with(LARGE, field, None), "{field}");
+    }
+
+    let said = |field, value| fault(LARGE, field, value).to_string();
+    assert_eq!(said("cla_share_factor", None), "the config lacks `cla_share_factor`");
+    assert_eq!(said("cla_share_factor", Some("0")), "`cla_share_factor` = 0 is not a number above 0");
+    assert_eq!(said("use_cla", Some("2")), "`use_cla` = 2 is not true or false");
+    assert_eq!(said("use_mixed_mlp_moe", None), "the config lacks `use_mixed_mlp_moe`");
+    assert!(said("use_mixed_mlp_moe", Some("false")).starts_with("`use_mixed_mlp_moe` = false is not supported yet"));
+    for width in ["attention_head_dim", "head_dim"] {
+        let even = format!("`{width}` = 128 is not `hidden_size` over `num_attention_heads`, 80");
+        assert_eq!(said(width, Some("128")), even);
+    }
+    assert!(said("moe_intermediate_size", Some("3072")).starts_with("`intermediate_size` = 18304 is not `moe_"));
+    assert!(said("num_experts", Some("1")).starts_with("`num_experts` = 1 makes every layer dense"));
+}
+
+/// Kimi Linear's config as it is published: what is linear attention's in an object, layers by their numbers from 1.
+#[test]
+fn linear_attention_may_have_an_object() {
+    const KIMI: &str = "kimi-linear-48b-a3b";
+    let object = |full: &[u64], linear: &[u64]| {
+        let [full, linear] = [full, linear].map(|layers| layers.iter().copied().collect::<Value>());
+        format!(
+            r#"{{"full_attn_layers": {full}, "kda_layers": {linear}, "head_dim": 128, "num_heads": 32,
+                "short_conv_kernel_size": 4}}"#
+        )
+    };
+    // As published: the last layer has attention too.
+    let full = [4, 8, 12, 16, 20, 24, 27];
+    let rest = |full: &[u64]| (1..=27).filter(|layer| !full.contains(layer)).collect::<Vec<u64>>();
+    let flat = ["linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim", "layer_types", "mlp_layer_types"];
+    let read = |object: &str, more: Changes<'_>| {
+        let first = [("linear_attn_config", Some(object)), ("first_k_dense_replace", Some("1"))];
+        let changes = flat.iter().map(|name| (*name, None)).chain(first).chain(more.iter().copied());
+        changed(KIMI, &changes.collect::<Vec<_>>())
+    };
+    let published = read(&object(&full, &rest(&full)), &[]).expect("it can be read");
+    assert_eq!(published.layers.list, LayerList::parse("mMMA(MMMA)*5MMA"));
+    assert_eq!((published.layers.dense, published.layers.moe), (1, 26));
+    assert_eq!(published.mixer, Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }));
+    // What transformers takes for its layers is another model.
+    let other = [5, 9, 13, 17, 21, 25];
+    let object_of_other = object(&other, &rest(&other));
+    let written = with(KIMI, "linear_attn_config", None);
+    assert_eq!(read(&object_of_other, &[]), written);
+    assert_eq!(with(KIMI, "linear_attn_config", Some(&object_of_other)), written, "both, and they agree");
+
+    let said = |object: &str, more: Changes<'_>| {
+        let error = read(object, more).expect_err(object);
+        assert_eq!(error.faults().len(), 1, "{error}");
+        error.faults()[0].to_string()
+    };
+    let right = object(&full, &rest(&full));
+    let uneven = "does not say of each layer from 1 to `num_hidden_layers` = 27, once, what it is";
+    for (full, linear) in [
+        (&full[..6], rest(&full)),
+        (&[&full[..], &[28]].concat(), rest(&full)),
+        (&[&full[..], &[4]].concat(), rest(&full)),
+        (&[&full[..], &[1]].concat(), rest(&full)),
+        (&[0, 4, 8, 12, 16, 20, 24], rest(&full)),
+    ] {
+        let said = said(&object(full, &linear), &[]);
+        assert!(said.starts_with("`linear_attn_config` = {") && said.ends_with(uneven), "{said}");
+    }
+    for (field, value) in [("linear_head_dim", "64"), ("linear_num_heads", "16"), ("linear_conv_kernel_dim", "3")] {
+        let said = said(&right, &[(field, Some(value))]);
+        assert!(said.starts_with(&format!("`{field}` = {value} is not what `linear_attn_config` says: ")), "{said}");
+    }
+    assert!(
+        said(&right, &[("layer_types", Some(&words(&["full_attention"], 27)))])
+            .ends_with("is not what `linear_attn_config` says")
+    );
+    assert_eq!(said("[]", &[]), "`linear_attn_config` = [] is not an object");
+    let lacking = said("{}", &[]);
+    assert!(
+        lacking.starts_with("the config lacks `linear_attn_config.num_heads`, `linear_attn_config.head_dim`"),
+        "{lacking}"
+    );
+    assert!(said(&right.replace("[4,8,", "[\"4\",8,"), &[]).ends_with("is not a list of whole numbers"));
+    // Kimi K3's, whose gates have the full rank.
+    let unknown = said(&right.replace("\"num_heads\"", "\"use_full_rank_gate\": true, \"num_heads\""), &[]);
+    assert!(unknown.starts_with("`linear_attn_config.use_full_rank_gate` = true is not a known field"), "{unknown}");
+    assert_eq!(said(&right, &[("num_hidden_layers", None)]), "the config lacks `num_hidden_layers`");
+
+    assert!(
+        said(&right, &[("tie_word_embeddings", Some("1"))]).starts_with("`tie_word_embeddings` = 1 is not supported")
+    );
+
+    // Without the object what is beside it must be there.
+    for name in ["layer_types", "linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim"] {
+        assert_eq!(fault(KIMI, name, None).to_string(), format!("the config lacks `{name}`"));
+    }
+    // Which layers are dense: by a word each, or so many first.
+    assert_eq!(fault(KIMI, "mlp_layer_types", None).to_string(), "the config lacks `first_k_dense_replace`");
+    let first = |number| changed(KIMI, &[("mlp_layer_types", None), ("first_k_dense_replace", Some(number))]);
+    assert_eq!(first("1"), written);
+    assert_eq!(with(KIMI, "first_k_dense_replace", Some("1")), written);
+    let mixed = r#"["sparse", "dense", "sparse"]"#;
+    let few = [("num_hidden_layers", Some("3")), ("mlp_layer_types", Some(mixed))];
+    let few = [&few[..], &[("layer_types", Some(r#"["linear_attention", "linear_attention", "full_attention"]"#))]];
+    let few = changed(KIMI, &few.concat()).expect("it can be read").layers;
+    assert_eq!((few.list, few.dense, few.moe), (LayerList::parse("MmA"), 1, 2));
+    let more = first("28").expect_err("there are 27").to_string();
+    assert_eq!(more, "error: `first_k_dense_replace` = 28 is more than `num_hidden_layers` = 27");
+    let both = fault(KIMI, "first_k_dense_replace", Some("2")).to_string();
+    assert_eq!(both, "`first_k_dense_replace` = 2 is not what `mlp_layer_types` says");
+}
+
+/// Gemma 4's heads: those of layers without a window, and those of the others.
+#[test]
+fn heads_of_layers_without_a_window() {
+    const GEMMA: &str = "gemma-4-26b-a4b";
+    let of = |changes: Changes<'_>| {
+        let model = changed(GEMMA, changes).unwrap_or_else(|e| panic!("{e}"));
+        let Attention::Gqa(gqa) = model.attention else { panic!("it is grouped") };
+        (gqa.kv_heads, gqa.head_dim, gqa.key_as_value.is_on())
+    };
+    let (heads, equal) = ("text_config.num_global_key_value_heads", "text_config.attention_k_eq_v");
+    assert_eq!(of(&[]), (2, 512, true));
+    assert_eq!(of(&[(heads, Some("null"))]), (8, 512, true));
+    assert_eq!(of(&[(equal, Some("false")), (heads, Some("null"))]), (8, 512, false));
+    assert_eq!(of(&[(equal, None), (heads, None)]), (8, 512, false));
+    assert_eq!(of(&[("text_config.global_head_dim", Some("256"))]), (2, 256, true));
+
+    let said = |field: &str, value: Option<&str>| fault(GEMMA, field, value).to_string();
+    let denied =
+        "`text_config.num_global_key_value_heads` = 2 is not `num_key_value_heads` = 8, though keys are not values";
+    assert_eq!(said(equal, Some("false")), denied);
+    assert_eq!(said(heads, Some("0")), format!("`{heads}` = 0 is not a number above 0"));
+    let types = "text_config.layer_types";
+    assert!(said(types, Some(&words(&["sliding_attention"], 30))).ends_with("does not end with `full_attention`"));
+    for field in [types, "text_config.enable_moe_block", "text_config.hidden_size_per_layer_input"] {
+        assert_eq!(said(field, None), format!("the config lacks `{field}`"));
+        assert_eq!(said(field, Some("null")), format!("the config lacks `{field}`"));
+    }
+    for (field, value) in
+        [("text_config.enable_moe_block", "false"), ("text_config.hidden_size_per_layer_input", "256")]
+    {
+        assert!(said(field, Some(value)).starts_with(&format!("`{field}` = {value} is not supported yet")));
+    }
+    let biased = with(GEMMA, "text_config.attention_bias", Some("true")).expect("it can be read");
+    assert!(matches!(biased.attention, Attention::Gqa(Gqa { bias: Bias::All, .. })));
+    assert!(matches!(biased.mixer, Mixer::LocalGqa(LocalGqa { bias: Bias::All, .. })));
+}
+
+/// A model around a decoder says whether its head is the embedding, and the decoder may say the same.
+#[test]
+fn a_decoder_does_not_deny_its_model() {
+    for (name, absent, denied) in [("gemma-4-26b-a4b", true, "false"), ("qwen3.5-35b-a3b", false, "true")] {
+        let (outer, inner) = ("tie_word_embeddings", "text_config.tie_word_embeddings");
+        let tied =
+            |changes: Changes<'_>| changed(name, changes).unwrap_or_else(|e| panic!("{e}")).tied_embeddings.is_on();
+        assert_eq!(tied(&[(outer, None), (inner, None)]), absent, "{name}");
+        assert_eq!(tied(&[(outer, Some(denied)), (inner, Some(denied))]), !absent, "{name}");
+        let said = fault(name, inner, Some(denied)).to_string();
+        assert_eq!(said, format!("`{outer}` = {absent} is not what `{inner}` says"));
+        assert_eq!(fault(name, inner, Some("1")).to_string(), format!("`{inner}` = 1 is not true or false"));
+        assert!(with(name, "vision_config", None).is_ok(), "a tower is no part of it");
+    }
+}
+
+/// LongCat-Flash's two blocks of a layer.
+#[test]
+fn a_layer_of_two_blocks() {
+    const LONGCAT: &str = "longcat-flash";
+    let whole = with(LONGCAT, "num_hidden_layers", Some("56"));
+    assert_eq!(whole, with(LONGCAT, "num_hidden_layers", None));
+    assert_eq!(with(LONGCAT, "zero_expert_num", Some("null")).map(|model| model.experts.identity), Ok(0));
+    let said = |field, value| fault(LONGCAT, field, Some(value)).to_string();
+    let odd = "`num_hidden_layers` = 28 is not twice `num_layers` = 28, two blocks a layer";
+    assert_eq!(said("num_hidden_layers", "28"), odd);
+    for none in ["0", "null"] {
+        assert_eq!(said("q_lora_rank", none), format!("`q_lora_rank` = {none} is not a number above 0"));
+    }
+    assert!(said("qk_head_dim", "128").contains("is not `qk_nope_head_dim` + `qk_rope_head_dim` = 128 + 64"));
+    assert!(said("mtp_num_layers", "1").contains("is not a known field of `longcat_flash`"));
 }
 
 #[test]
@@ -723,21 +1021,28 @@ fn any_config_has_an_answer() {
         "{\"a\": {\"b\": [null]}}",
         "[\"dense\"]",
         "[\"sparse\", 1]",
+        "[\"full_attention\", \"linear_attention\", \"sliding_attention\"]",
+        "{\"full_attn_layers\": [0, 1, 1], \"kda_layers\": [18446744073709551615], \"num_heads\": 2}",
     ];
     let mut random = fastrand::Rng::with_seed(11);
     let configs: Vec<Map<String, Value>> = published().map(|(name, _)| config(name)).collect();
-    let fields: Vec<String> = configs.iter().flat_map(|config| config.keys().cloned()).collect();
+    let objects = configs.iter().flat_map(|config| config.values().filter_map(Value::as_object).chain([config]));
+    let known = objects.flat_map(|object| object.keys().cloned());
+    let fields: Vec<String> = known.chain(["linear_attn_config".to_owned()]).collect();
     let (mut read, mut refused) = (0, 0);
     for _ in 0..6000 {
         let mut config = configs[random.usize(..configs.len())].clone();
         for _ in 0..random.usize(1..4) {
             let field = &fields[random.usize(..fields.len())];
+            let is_within = random.bool() && config.get("text_config").is_some_and(Value::is_object);
+            let object = if is_within { config["text_config"].as_object_mut() } else { Some(&mut config) };
+            let object = object.expect("it is one");
             match random.usize(..8) {
-                0 => drop(config.remove(field)),
-                1 => drop(config.insert(format!("{field}_"), Value::from(1))),
+                0 => drop(object.remove(field)),
+                1 => drop(object.insert(format!("{field}_"), Value::from(1))),
                 _ => {
                     let value = VALUES[random.usize(..VALUES.len())];
-                    config.insert(field.clone(), serde_json::from_str(value).expect("the value is JSON"));
+                    object.insert(field.clone(), serde_json::from_str(value).expect("the value is JSON"));
                 }
             }
         }
@@ -787,7 +1092,7 @@ fn any_list_of_layers_has_an_answer() {
         if field == "layers_block_type" && random.bool() {
             changes.push(("hybrid_override_pattern", None));
         }
-        match with_all(name, &changes) {
+        match changed(name, &changes) {
             Ok(architecture) => {
                 read += 1;
                 let layers = architecture.layers;
@@ -807,15 +1112,16 @@ fn any_list_of_layers_has_an_answer() {
 fn holds_what_was_read(architecture: &Architecture, config: &Map<String, Value>) {
     let spec = Spec { architecture: *architecture, layout: Layout::DEFAULT };
     // By the name that most configs use, or by that of one in several levels.
-    let field = |names: [&str; 3]| names.iter().find_map(|name| number(config, name));
-    assert_eq!(Some(architecture.hidden), field(["hidden_size", "text_config.hidden_size", "d_model"]));
-    assert_eq!(Some(architecture.vocab), field(["vocab_size", "text_config.vocab_size", ""]));
+    let field = |names: &[&str]| names.iter().find_map(|name| number(config, name));
+    assert_eq!(Some(architecture.hidden), field(&["hidden_size", "text_config.hidden_size", "d_model"]));
+    assert_eq!(Some(architecture.vocab), field(&["vocab_size", "text_config.vocab_size"]));
     let Layers { dense, moe, list, .. } = architecture.layers;
     let layers = if list.is_none() { u128::from(dense) + u128::from(moe) } else { u128::from(list.layers()) };
-    let counted = field(["num_hidden_layers", "text_config.num_hidden_layers", "n_layers"]);
+    // Of LongCat-Flash's, `num_hidden_layers` counts blocks.
+    let counted = field(&["num_layers", "num_hidden_layers", "text_config.num_hidden_layers", "n_layers"]);
     // Where each layer is listed by letters, nothing else need count them.
     assert!(counted.map_or(list.is_alone(), |counted| layers == u128::from(counted)), "{counted:?} layers");
-    let heads = field(["num_attention_heads", "text_config.num_attention_heads", "n_heads"]);
+    let heads = field(&["num_attention_heads", "text_config.num_attention_heads", "n_heads"]);
     assert_eq!(spec.numbers().get(Key::AttentionHeads), heads);
     let violations = judge(&spec);
     assert!(spec.is_in_range() || violations.iter().any(|violation| violation.id() == "number-range"), "{violations}");

@@ -296,7 +296,7 @@ impl Naming {
         ]],
     };
 
-    /// DeepSeek-V4's, as DeepSeek publishes it.
+    /// DeepSeek-V4's, as transformers saves it; DeepSeek's own have no `model.` in front.
     pub const DEEPSEEK_V4: Self = Self {
         name: "deepseek_v4",
         layer: MODEL_LAYERS,
@@ -349,7 +349,7 @@ impl Naming {
         ],
     };
 
-    /// Kimi-Linear's.
+    /// Kimi Linear's, as transformers saves it.
     pub const KIMI_LINEAR: Self = Self {
         name: "kimi_linear",
         layer: MODEL_LAYERS,

@@ -3,7 +3,8 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{ends, listed, listed_count, routed_experts};
+use super::lists::{listed, listed_count};
+use super::parts::{ends, routed_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Compressed, CorrectionBias, Experts, LayerKind, Layers};
 use alloc::format;

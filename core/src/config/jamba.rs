@@ -2,7 +2,8 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{ends, gqa_of_even_width, listed, listed_count, mixer};
+use super::lists::{listed, listed_count, mixer};
+use super::parts::{ends, gqa_of_even_width};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Experts, LayerKind, Layers, Mamba1, Mixer};
 use alloc::format;

@@ -3,7 +3,8 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{bias, blocks, ends, gqa_of_width, grouped, listed, listed_count, mixer, routed_experts};
+use super::lists::{blocks, listed, listed_count, mixer};
+use super::parts::{bias, ends, gqa_of_width, grouped, routed_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{
     Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, LayerKind, Layers, LocalGqa, Mixer, Switch,

@@ -3,7 +3,8 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{all_moe, blocks, ends, gqa_of_width, listed, listed_count, local_experts, mixer};
+use super::lists::{blocks, listed, listed_count, mixer};
+use super::parts::{all_moe, ends, gqa_of_width, local_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Gqa, LayerKind, Lightning, Mixer, QkNorm};
 

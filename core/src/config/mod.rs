@@ -13,13 +13,17 @@ mod dots;
 mod ernie;
 mod error;
 mod fields;
+mod gemma;
 mod glm;
 mod gpt_oss;
 mod granite;
 mod hunyuan;
 mod jamba;
+mod kimi;
+mod lists;
 mod llama;
 mod llama4;
+mod longcat;
 mod mimo;
 mod minimax;
 mod mixtral;
@@ -28,6 +32,7 @@ mod olmoe;
 mod parts;
 mod phi;
 mod qwen;
+mod qwen_next;
 
 pub use error::{ConfigError, Fault, Reason};
 
@@ -60,15 +65,19 @@ const MODEL_TYPES: &[ModelType] = &[
     deepseek::KIMI_K2,
     dots::DOTS1,
     ernie::ERNIE4_5_MOE,
+    gemma::GEMMA4,
     glm::GLM4_MOE,
     glm::GLM4_MOE_LITE,
     glm::GLM_MOE_DSA,
     gpt_oss::GPT_OSS,
     granite::GRANITEMOE,
+    hunyuan::HUNYUAN,
     hunyuan::HUNYUAN_V1_MOE,
     jamba::JAMBA,
+    kimi::KIMI_LINEAR,
     llama::LLAMA,
     llama4::LLAMA4,
+    longcat::LONGCAT_FLASH,
     mimo::MIMO_V2_FLASH,
     minimax::MINIMAX,
     minimax::MINIMAX_M2,
@@ -79,6 +88,8 @@ const MODEL_TYPES: &[ModelType] = &[
     qwen::QWEN2_MOE,
     qwen::QWEN3,
     qwen::QWEN3_MOE,
+    qwen_next::QWEN3_5_MOE,
+    qwen_next::QWEN3_NEXT,
 ];
 
 /// The `model_type`s that can be read.

@@ -3,7 +3,8 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{block, ends, gqa_of_width, grouped, listable, listed, mixer, routed_experts};
+use super::lists::{block, listable, listed, mixer};
+use super::parts::{ends, gqa_of_width, grouped, routed_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, LayerKind, Layers, Mamba2, Mixer, Switch};
 use alloc::borrow::ToOwned as _;

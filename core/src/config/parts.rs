@@ -1,11 +1,9 @@
 //! Parts of an architecture that several `model_type`s write alike.
 
-use super::fields::Fields;
-use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, LayerKind, LayerList, Layers, Mixer, Mla, Switch};
+use super::fields::{Fields, Idle};
+use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, Mla, Switch};
+use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::ToString as _;
-use alloc::vec::Vec;
-use serde_json::Value;
 
 /// Embedding and head: how wide they are, and whether they are one.
 pub(super) fn ends(fields: &mut Fields<'_>) -> Architecture {
@@ -15,6 +13,26 @@ pub(super) fn ends(fields: &mut Fields<'_>) -> Architecture {
         tied_embeddings: fields.switch("tie_word_embeddings", Switch::Off),
         ..Architecture::DEFAULT
     }
+}
+
+/// A decoder whose fields are an object of their own, `text_config`, and whether it speaks of its head.
+pub(super) fn text(
+    fields: &mut Fields<'_>,
+    idle: &Idle,
+    read: impl FnOnce(&mut Fields<'_>) -> Architecture,
+) -> (Architecture, bool) {
+    fields.nested("text_config", idle, |fields| (read(fields), fields.has("tie_word_embeddings")))
+}
+
+/// The model around such a decoder. Whether head and embedding are one it says itself, and the decoder must not deny it:
+/// code that reads the decoder alone would build another model.
+pub(super) fn around(fields: &mut Fields<'_>, (text, speaks): (Architecture, bool), absent: Switch) -> Architecture {
+    let tied_embeddings = fields.switch("tie_word_embeddings", absent);
+    if speaks && text.tied_embeddings != tied_embeddings {
+        let how = "is not what `text_config.tie_word_embeddings` says".to_owned();
+        fields.contradicts("tie_word_embeddings", &["text_config.tie_word_embeddings"], how);
+    }
+    Architecture { tied_embeddings, ..text }
 }
 
 /// All layers alike: how many there are.
@@ -130,7 +148,12 @@ pub(super) fn routed_experts(fields: &mut Fields<'_>) -> Experts {
 
 /// Experts in groups that routing is limited to; without the fields all are one group.
 pub(super) fn grouped(fields: &mut Fields<'_>, experts: Experts) -> Experts {
-    let groups = fields.optional("n_group").unwrap_or(1);
+    grouped_by(fields, "n_group", experts)
+}
+
+/// The same where another field counts the groups.
+pub(super) fn grouped_by(fields: &mut Fields<'_>, groups: &'static str, experts: Experts) -> Experts {
+    let groups = fields.optional(groups).unwrap_or(1);
     Experts { groups, active_groups: fields.optional("topk_group").unwrap_or(1), ..experts }
 }
 
@@ -167,50 +190,4 @@ pub(super) fn every(fields: &mut Fields<'_>, step: &'static str, ffn: &'static s
 /// Experts in every layer.
 pub(super) fn all_moe(fields: &mut Fields<'_>) -> Layers {
     Layers { dense: 0, moe: layer_count(fields), ffn: 0, ..Layers::DEFAULT }
-}
-
-/// How many layers there are where each is listed.
-pub(super) fn listed_count(fields: &mut Fields<'_>) -> u64 {
-    let count = layer_count(fields);
-    listable(fields, "num_hidden_layers", count);
-    count
-}
-
-/// As many layers as some field says must have room in a list of them.
-pub(super) fn listable(fields: &mut Fields<'_>, field: &'static str, count: u64) {
-    if count > LayerList::MAX as u64 {
-        let how = format!("is more than {} layers: no longer list of them is supported yet", LayerList::MAX);
-        fields.contradicts(field, &[], how);
-    }
-}
-
-/// Layers one by one, by the blocks of each. Those for which there is no room are a fault of [`listable`].
-pub(super) fn listed<const N: usize>(blocks: impl Iterator<Item = [LayerKind; N]>) -> Layers {
-    let list = blocks.take(LayerList::MAX).fold(LayerList::NONE, |list, blocks| list.with(&blocks));
-    let (dense, moe) = (list.count(LayerKind::Dense), list.count(LayerKind::Moe));
-    Layers { dense, moe, list, ..Layers::DEFAULT }
-}
-
-/// A block of each layer, as a list that must be there says it.
-pub(super) fn blocks(
-    fields: &mut Fields<'_>,
-    name: &'static str,
-    layers: u64,
-    words: &[(&str, LayerKind)],
-) -> Vec<LayerKind> {
-    fields.needed(name);
-    let blocks = fields.items(name, |item| block(words, item));
-    fields.one_a_layer(name, blocks.len(), layers);
-    blocks
-}
-
-/// What an item of a list means, by the words for it as JSON.
-pub(super) fn block(words: &[(&str, LayerKind)], item: &Value) -> Option<LayerKind> {
-    let written = item.to_string();
-    words.iter().find(|(word, _)| *word == written).map(|(_, kind)| *kind)
-}
-
-/// What some layers have in the place of attention; where none has, what is said of it means nothing.
-pub(super) fn mixer(layers: &Layers, mixer: Mixer) -> Mixer {
-    if layers.list.count(LayerKind::Mixer) > 0 { mixer } else { Mixer::None }
 }

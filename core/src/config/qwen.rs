@@ -47,12 +47,7 @@ fn qwen2_moe(fields: &mut Fields<'_>) -> Architecture {
     Architecture {
         layers: sparse(fields),
         attention: Attention::Gqa(Gqa { bias: if is_biased { Bias::Qkv } else { Bias::None }, ..attention }),
-        experts: Experts {
-            shared: 1,
-            shared_ffn: fields.positive("shared_expert_intermediate_size"),
-            shared_gate: Switch::On,
-            ..experts(fields)
-        },
+        experts: gated_experts(fields),
         ..ends
     }
 }
@@ -98,5 +93,15 @@ fn experts(fields: &mut Fields<'_>) -> Experts {
         active: fields.number("num_experts_per_tok"),
         ffn: fields.number("moe_intermediate_size"),
         ..Experts::DEFAULT
+    }
+}
+
+/// Beside them a gated shared one.
+pub(super) fn gated_experts(fields: &mut Fields<'_>) -> Experts {
+    Experts {
+        shared: 1,
+        shared_ffn: fields.positive("shared_expert_intermediate_size"),
+        shared_gate: Switch::On,
+        ..experts(fields)
     }
 }

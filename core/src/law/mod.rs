@@ -255,8 +255,6 @@ pub(crate) const FOLLOW: KeySet = KeySet::of(&[
     Key::BatchGlobal,
     Key::BatchGroup,
     Key::AttentionHeadDim,
-    Key::AttentionValueDim,
-    Key::MixerValueDim,
 ]);
 
 /// Whether 0 stands for a number that is not given, and follows from others: written, it says nothing.

@@ -23,8 +23,8 @@ group! {
         value_heads: number at least 1 = MixerValueHeads;
         /// Width of a query or key head.
         key_dim: number at least 1 = MixerKeyDim;
-        /// Width of a value head.
-        value_dim: number at least 1 = MixerValueDim;
+        /// Width of a value head. Left out (0 in a Spec) it is that of the others.
+        value_dim: number at least 0 = MixerValueDim, default 0;
         /// Tokens that the convolution looks at.
         conv: number at least 1 = MixerConv;
     }
@@ -45,12 +45,13 @@ struct Dims {
 impl GatedDeltaNet {
     const fn dims(&self, plan: &Plan) -> Dims {
         let tp = plan.spec().layout.mesh.tp;
-        let (keys, values) = (mul(self.key_heads, self.key_dim), mul(self.value_heads, self.value_dim));
+        let value_dim = if self.value_dim == 0 { self.key_dim } else { self.value_dim };
+        let (keys, values) = (mul(self.key_heads, self.key_dim), mul(self.value_heads, value_dim));
         Dims {
             mixed: Dim::whole(Symbol::Projected, add(mul(keys, 2), values)).split(Over::Tp, tp),
             values: Dim::whole(Symbol::Inner, values).split(Over::Tp, tp),
             value_heads: Dim::whole(Symbol::MixerHeads, self.value_heads).split(Over::Tp, tp),
-            value_dim: Dim::whole(Symbol::Value, self.value_dim),
+            value_dim: Dim::whole(Symbol::Value, value_dim),
             conv: Dim::whole(Symbol::Kernel, self.conv),
         }
     }

@@ -80,7 +80,7 @@ group! {
         kv_heads: number at least 1 = MixerKvHeads;
         /// Width of a head.
         head_dim: number at least 1 = MixerHeadDim;
-        /// Width of a value head. Left out it is that of the others.
+        /// Width of a value head. Left out (0 in a Spec) it is that of the others.
         value_dim: number at least 0 = MixerValueDim, default 0;
         /// Which projections have a bias.
         bias: Bias = MixerBias, default Bias::None;

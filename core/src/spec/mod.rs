@@ -282,6 +282,19 @@ mod tests {
     use super::{Accounting, Attention, Mixer, Routing, Spec, Value};
     use crate::key::Key;
 
+    /// Kinds of a group may share a key; what it may hold is the same in all of them.
+    #[test]
+    fn shared_keys_hold_the_same() {
+        for field in super::GROUPS.iter().copied().flatten() {
+            let first = Spec::field(field.key).expect("it is described");
+            match (&first.value, &field.value) {
+                (Value::Number { min: a }, Value::Number { min: b }) => assert_eq!(a, b, "{}", field.key.path()),
+                (Value::Choice { words: a, .. }, Value::Choice { words: b, .. }) => assert_eq!(a.len(), b.len()),
+                (a, b) => assert_eq!(core::mem::discriminant(a), core::mem::discriminant(b), "{}", field.key.path()),
+            }
+        }
+    }
+
     /// Every key is described once, and every leaf can be read and written by it.
     #[test]
     fn keys_are_described_read_and_written() {
