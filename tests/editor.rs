@@ -47,11 +47,11 @@ fn keys_are_offered(editor: &mut Editor) {
     for (from, to, offered) in [
         ("    /// One node.", "    │\n    /// One node.", TOP_LACKS),
         ("    /// One node.", "    mt│\n    /// One node.", TOP_LACKS),
-        ("    vocab: 102_400,", "    vo│", "vocab head_bias mtp norm norms_per_layer tied_embeddings"),
+        ("    vocab: 102_400,", "    vo│", "vocab head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer tied_embeddings"),
         ("    hidden: 2048,", "    hidden: 2048, │", TOP_LACKS),
         ("..Node },", "..Node },\n    m│", TOP_LACKS),
         ("active_groups: 1 }", "active_groups: 1, │ }", EXPERTS_LACK),
-        ("groups: 1,", "│", "groups correction_bias bias router_bias shared_ffn shared_gate"),
+        ("groups: 1,", "│", "groups correction_bias bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate"),
         ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
         ("heads: 16,", "h│", "heads q_rank indexer_heads indexer_dim"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),
@@ -65,8 +65,9 @@ fn keys_are_offered(editor: &mut Editor) {
     }
 }
 
-const TOP_LACKS: &str = "head_bias mtp norm norms_per_layer tied_embeddings";
-const EXPERTS_LACK: &str = "bias correction_bias router_bias shared_ffn shared_gate";
+const TOP_LACKS: &str = "head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer tied_embeddings";
+const EXPERTS_LACK: &str =
+    "bias correction_bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate";
 const WIDE_LACKS: &str =
     "stages schedule zero placement precision batch recompute routing accounting target device headroom";
 
@@ -75,9 +76,9 @@ const SCHEDULES: &str = "gpipe one_f_one_b interleaved zb_h1 zb_v dual_pipe dual
 /// The words and kinds of a key, and no others; constants of the crate where a number stands.
 fn values_are_offered(editor: &mut Editor) {
     for (from, to, offered) in [
-        ("mla { heads", "m│ { heads", "gqa mla"),
-        ("mla { heads", "mla│ { heads", "gqa mla"),
-        ("mla { heads: 16, kv_rank: 512, nope: 128, rope: 64, value: 128 }", "m│", "gqa mla"),
+        ("mla { heads", "m│ { heads", "compressed gqa mla"),
+        ("mla { heads", "mla│ { heads", "compressed gqa mla"),
+        ("mla { heads: 16, kv_rank: 512, nope: 128, rope: 64, value: 128 }", "m│", "compressed gqa mla"),
         ("mesh { dp: 8", "me│ { dp: 8", "mesh"),
         ("schedule: gpipe", "schedule: g│", SCHEDULES),
         ("schedule: gpipe", "schedule: gpipe│", SCHEDULES),
@@ -98,7 +99,7 @@ fn words_are_explained(editor: &mut Editor) {
     for (from, to, text, file) in [
         ("hidden", "hid│den", "Width of the residual stream.", "core/src/spec/architecture.rs"),
         ("dense", "den│se", "Layers with a dense feed-forward network", "core/src/spec/architecture.rs"),
-        ("mla {", "ml│a {", "Multi-head latent attention", "core/src/spec/architecture.rs"),
+        ("mla {", "ml│a {", "Multi-head latent attention", "core/src/mixers/mla.rs"),
         ("pp:", "p│p:", "Pipeline stages.", "core/src/spec/layout.rs"),
         ("mesh {", "me│sh {", "The mesh of ranks", "core/src/spec/layout.rs"),
         ("gpipe", "gp│ipe", "All forwards, then all backwards", "core/src/spec/layout.rs"),

@@ -1,4 +1,4 @@
-// norms-per-layer: five norms have no place in a layer.
+// norms-per-layer: eight norms in a layer.
 use moe_model::moe_model;
 
 moe_model! {
@@ -13,7 +13,7 @@ moe_model! {
         routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
     },
     mtp: 1,
-    norms_per_layer: 5,
+    norms_per_layer: 8,
 
     /// The paper's.
     layout Paper: layout {
