@@ -103,6 +103,31 @@ pub use moe_model_gpu as gpu;
 /// each field that is not known, or has a value that is not supported; one that is null may pass, as it says no more than
 /// its absence. The same reader is `Architecture::from_config_json` at run time, behind the feature `config`.
 ///
+/// # Layers that differ
+///
+/// Without more, all layers have the same attention, and dense ones come first (`layers.dense`, `layers.moe`) or between
+/// those with experts (`layers.moe_every`). A list says of each layer what it is made of, one letter a layer
+/// ([`spec::LayerList`]): `a` has the model's attention, `m` what `mixer` says instead, `c` and `h` the compressed kinds of
+/// `attention: compressed`; a capital has experts behind it, a small letter a dense network. Where `d` or `e` stand, a dense
+/// network or experts alone, each letter is one block. `layers.beside` puts dense networks beside experts.
+///
+/// ```
+/// use moe_model::moe_model;
+///
+/// moe_model! {
+///     /// Jamba: attention in one of eight layers, experts in every second.
+///     pub struct Jamba;
+///     hidden: 4096,
+///     vocab: 65_536,
+///     layers: layers { dense: 16, moe: 16, ffn: 14_336, list: "(mMmMaMmM)*4" },
+///     attention: gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+///     mixer: mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 },
+///     experts: experts { routed: 16, active: 2, ffn: 14_336 },
+/// }
+///
+/// assert_eq!(Jamba::ARCHITECTURE.parameters().total(), 51_570_323_328);
+/// ```
+///
 /// # Pipelines
 ///
 /// `mesh.pp` ranks form a pipeline. Layers fall to them evenly, or with `stages: stages { first: 4, last: 1 }` set apart,

@@ -124,7 +124,7 @@ fn mix(random: &mut fastrand::Rng, spec: &mut Spec) {
             match Spec::field(*key).map(|field| &field.value) {
                 Some(Value::Number { .. }) => spec.set(*key, pick(random, &[2, 4])),
                 Some(Value::Choice { words, .. }) if !words.is_empty() => {
-                    spec.set(*key, random.u64(..words.len() as u64))
+                    spec.set(*key, random.u64(..words.len() as u64));
                 }
                 _ => {}
             }

@@ -47,11 +47,19 @@ fn keys_are_offered(editor: &mut Editor) {
     for (from, to, offered) in [
         ("    /// One node.", "    │\n    /// One node.", TOP_LACKS),
         ("    /// One node.", "    mt│\n    /// One node.", TOP_LACKS),
-        ("    vocab: 102_400,", "    vo│", "vocab head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer tied_embeddings"),
+        (
+            "    vocab: 102_400,",
+            "    vo│",
+            "vocab head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer tied_embeddings",
+        ),
         ("    hidden: 2048,", "    hidden: 2048, │", TOP_LACKS),
         ("..Node },", "..Node },\n    m│", TOP_LACKS),
         ("active_groups: 1 }", "active_groups: 1, │ }", EXPERTS_LACK),
-        ("groups: 1,", "│", "groups correction_bias bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate"),
+        (
+            "groups: 1,",
+            "│",
+            "groups correction_bias bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate",
+        ),
         ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
         ("heads: 16,", "h│", "heads q_rank indexer_heads indexer_dim"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),

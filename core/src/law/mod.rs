@@ -248,14 +248,8 @@ pub(crate) const fn worst_factor(n: &Numbers) -> u64 {
 }
 
 /// Keys whose 0 stands for a number that is not given, and follows from others.
-pub(crate) const FOLLOW: KeySet = KeySet::of(&[
-    Key::MeshDp,
-    Key::MeshVpp,
-    Key::MeshWorld,
-    Key::BatchGlobal,
-    Key::BatchGroup,
-    Key::AttentionHeadDim,
-]);
+pub(crate) const FOLLOW: KeySet =
+    KeySet::of(&[Key::MeshDp, Key::MeshVpp, Key::MeshWorld, Key::BatchGlobal, Key::BatchGroup, Key::AttentionHeadDim]);
 
 /// Whether 0 stands for a number that is not given, and follows from others: written, it says nothing.
 #[must_use]

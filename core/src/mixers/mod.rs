@@ -1,7 +1,7 @@
 //! What mixes the tokens of a sequence in a layer: attention of several kinds, and what takes its place.
 //!
 //! Each kind is one file: its keys, its weights, and what it saves for backward. A new one is that file, its line in the
-//! table below, its keys in `key.rs`, and where it is exported in `spec/mod.rs`.
+//! table below, and its keys in `key.rs`.
 
 mod compressed;
 mod gated_delta_net;
@@ -12,14 +12,7 @@ mod mamba1;
 mod mamba2;
 mod mla;
 
-pub use compressed::Compressed;
-pub use gated_delta_net::GatedDeltaNet;
-pub use gqa::{Bias, Gqa, LocalGqa, QkNorm};
-pub use kda::Kda;
-pub use lightning::Lightning;
-pub use mamba1::Mamba1;
-pub use mamba2::Mamba2;
-pub use mla::Mla;
+pub use gqa::{Bias, QkNorm};
 
 use crate::inventory::{Block, Entry, Part, Sink};
 use crate::key::{Key, Numbers};
@@ -28,33 +21,80 @@ use crate::sizes::{Dim, Sizes};
 use crate::spec::schema::{Kind, Word, kinds};
 use compressed::Reach;
 
-kinds! {
-    /// The attention of a model.
-    Attention {
-        /// Multi-head latent attention.
-        Mla = "mla",
-        /// Grouped-query attention.
-        Gqa = "gqa",
-        /// The compressed attention of DeepSeek-V4.
-        Compressed = "compressed",
-    }
+/// The one table of kinds. Writes the two choices, and asks whichever kind stands in a slot.
+macro_rules! mixers {
+    (
+        attention { $($(#[$attention_doc:meta])* $attention_file:ident::$attention:ident = $attention_word:literal,)* }
+        mixer { $($(#[$mixer_doc:meta])* $mixer_file:ident::$mixer:ident = $mixer_word:literal,)* }
+    ) => {
+        $(pub use $attention_file::$attention;)*
+        $(pub use $mixer_file::$mixer;)*
+
+        kinds! {
+            /// The attention of a model.
+            Attention { $($(#[$attention_doc])* $attention = $attention_word,)* }
+        }
+
+        kinds! {
+            /// What takes the place of a model's attention in the layers `m` of `layers.list`.
+            Mixer or None = "none" { $($(#[$mixer_doc])* $mixer = $mixer_word,)* }
+        }
+
+        impl Attention {
+            /// The sizes of its heads and latents.
+            pub(crate) const fn sizes(&self, sizes: &mut Sizes, plan: &Plan) {
+                match self {
+                    $(Self::$attention(kind) => kind.sizes(sizes, plan),)*
+                }
+            }
+        }
+
+        impl At<'_> {
+            /// Lists the weights, and the norms inside.
+            pub(crate) const fn weights(self, list: &mut Sink<'_>, w: &Entry, norm: &Entry) {
+                let architecture = &self.plan.spec().architecture;
+                match (self.slot, &architecture.attention, &architecture.mixer) {
+                    (Slot::Mixer, _, Mixer::None) => {}
+                    $((Slot::Mixer, _, Mixer::$mixer(kind)) => kind.weights(list, self, w, norm),)*
+                    $((_, Attention::$attention(kind), _) => kind.weights(list, self, w, norm),)*
+                }
+            }
+
+            /// Lists what forward saves, but for the scores of a softmax.
+            pub(crate) const fn saved(self, list: &mut Sink<'_>, kept: &Entry) {
+                let architecture = &self.plan.spec().architecture;
+                match (self.slot, &architecture.attention, &architecture.mixer) {
+                    (Slot::Mixer, _, Mixer::None) => {}
+                    $((Slot::Mixer, _, Mixer::$mixer(kind)) => kind.saved(list, self, kept),)*
+                    $((_, Attention::$attention(kind), _) => kind.saved(list, self, kept),)*
+                }
+            }
+        }
+    };
 }
 
-kinds! {
-    /// What takes the place of a model's attention in the layers `m` of `layers.list`.
-    Mixer or None = "none" {
+mixers! {
+    attention {
+        /// Multi-head latent attention.
+        mla::Mla = "mla",
+        /// Grouped-query attention.
+        gqa::Gqa = "gqa",
+        /// The compressed attention of DeepSeek-V4.
+        compressed::Compressed = "compressed",
+    }
+    mixer {
         /// Grouped-query attention with heads of its own.
-        LocalGqa = "gqa",
+        gqa::LocalGqa = "gqa",
         /// Gated DeltaNet.
-        GatedDeltaNet = "gated_delta_net",
+        gated_delta_net::GatedDeltaNet = "gated_delta_net",
         /// Kimi Delta Attention.
-        Kda = "kda",
+        kda::Kda = "kda",
         /// Lightning attention.
-        Lightning = "lightning",
+        lightning::Lightning = "lightning",
         /// Mamba.
-        Mamba1 = "mamba1",
+        mamba1::Mamba1 = "mamba1",
         /// Mamba-2.
-        Mamba2 = "mamba2",
+        mamba2::Mamba2 = "mamba2",
     }
 }
 
@@ -110,50 +150,7 @@ pub(crate) struct At<'a> {
     pub(crate) slot: Slot,
 }
 
-impl Attention {
-    /// The sizes of its heads and latents.
-    pub(crate) const fn sizes(&self, sizes: &mut Sizes, plan: &Plan) {
-        match self {
-            Self::Mla(mla) => mla.sizes(sizes, plan),
-            Self::Gqa(gqa) => gqa.sizes(sizes, plan),
-            Self::Compressed(compressed) => compressed.sizes(sizes, plan),
-        }
-    }
-}
-
-/// Writes what is asked of whichever mixer stands in a slot.
-macro_rules! ask {
-    ($at:ident, $none:expr, |$kind:ident| $of:expr) => {
-        match ($at.slot, &$at.plan.spec().architecture) {
-            (Slot::Mixer, architecture) => match &architecture.mixer {
-                Mixer::None => $none,
-                Mixer::LocalGqa($kind) => $of,
-                Mixer::GatedDeltaNet($kind) => $of,
-                Mixer::Kda($kind) => $of,
-                Mixer::Lightning($kind) => $of,
-                Mixer::Mamba1($kind) => $of,
-                Mixer::Mamba2($kind) => $of,
-            },
-            (_, architecture) => match &architecture.attention {
-                Attention::Mla($kind) => $of,
-                Attention::Gqa($kind) => $of,
-                Attention::Compressed($kind) => $of,
-            },
-        }
-    };
-}
-
 impl At<'_> {
-    /// Lists the weights, and the norms inside.
-    pub(crate) const fn weights(self, list: &mut Sink<'_>, w: &Entry, norm: &Entry) {
-        ask!(self, {}, |kind| kind.weights(list, self, w, norm));
-    }
-
-    /// Lists what forward saves, but for the scores of a softmax.
-    pub(crate) const fn saved(self, list: &mut Sink<'_>, kept: &Entry) {
-        ask!(self, {}, |kind| kind.saved(list, self, kept));
-    }
-
     /// Heads with scores that a softmax turns into weights; `None` in what has none.
     pub(crate) const fn scored(self) -> Option<Dim> {
         match (self.slot, &self.plan.spec().architecture) {

@@ -14,9 +14,7 @@ mod stage_list;
 mod values;
 
 pub use crate::device::Device;
-pub use crate::mixers::{
-    Attention, Bias, Compressed, GatedDeltaNet, Gqa, Kda, Lightning, LocalGqa, Mamba1, Mamba2, Mixer, Mla, QkNorm,
-};
+pub use crate::mixers::*;
 pub(crate) use architecture::Blocks;
 pub use architecture::{Architecture, Beside, CorrectionBias, Experts, Layers, Norm};
 pub use layer_list::{LayerKind, LayerList};
@@ -33,19 +31,10 @@ pub use values::{Dtype, Factor, Percent, Switch, percent};
 
 use crate::key::{Key, KeySet, Numbers};
 
-/// The keys of every group.
-pub const GROUPS: &[&[Field]] = &[
+/// The groups that have no other kinds.
+const PLAIN: [&[Field]; 10] = [
     Architecture::FIELDS,
     Layers::FIELDS,
-    Mla::FIELDS,
-    Gqa::FIELDS,
-    Compressed::FIELDS,
-    LocalGqa::FIELDS,
-    GatedDeltaNet::FIELDS,
-    Kda::FIELDS,
-    Lightning::FIELDS,
-    Mamba1::FIELDS,
-    Mamba2::FIELDS,
     Experts::FIELDS,
     Layout::FIELDS,
     Mesh::FIELDS,
@@ -54,11 +43,39 @@ pub const GROUPS: &[&[Field]] = &[
     Placement::FIELDS,
     Precision::FIELDS,
     Batch::FIELDS,
-    Dropless::FIELDS,
-    Capacity::FIELDS,
-    Paper::FIELDS,
-    WorkedExample::FIELDS,
 ];
+
+/// Those that have.
+const CHOICES: [&[Kind]; 4] = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Accounting::KINDS];
+
+/// The keys of every group and kind.
+pub const GROUPS: &[&[Field]] = &{
+    let (mut groups, mut len) = ([PLAIN[0]; PLAIN.len() + kinds()], 0);
+    while len < PLAIN.len() {
+        groups[len] = PLAIN[len];
+        len += 1;
+    }
+    let mut choice = 0;
+    while choice < CHOICES.len() {
+        let mut kind = 0;
+        while kind < CHOICES[choice].len() {
+            groups[len] = CHOICES[choice][kind].fields;
+            (kind, len) = (kind + 1, len + 1);
+        }
+        choice += 1;
+    }
+    groups
+};
+
+/// How many kinds there are to choose from.
+const fn kinds() -> usize {
+    let (mut sum, mut choice) = (0, 0);
+    while choice < CHOICES.len() {
+        sum += CHOICES[choice].len();
+        choice += 1;
+    }
+    sum
+}
 
 /// One architecture under one layout: everything that a budget depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

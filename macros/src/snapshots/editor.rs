@@ -121,46 +121,6 @@ fn editor() {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }
-        pub mod attention_bias {
-            pub use ::moe_model::spec::Bias::None as none;
-            pub use ::moe_model::spec::Bias::Qkv as qkv;
-            pub use ::moe_model::spec::Bias::All as all;
-        }
-        pub mod attention_qk_norm {
-            pub use ::moe_model::spec::QkNorm::None as none;
-            pub use ::moe_model::spec::QkNorm::Head as head;
-            pub use ::moe_model::spec::QkNorm::Full as full;
-        }
-        pub mod attention_sinks {
-            pub use ::moe_model::spec::Switch::Off as off;
-            pub use ::moe_model::spec::Switch::On as on;
-        }
-        pub mod attention_output_gate {
-            pub use ::moe_model::spec::Switch::Off as off;
-            pub use ::moe_model::spec::Switch::On as on;
-        }
-        pub mod attention_key_as_value {
-            pub use ::moe_model::spec::Switch::Off as off;
-            pub use ::moe_model::spec::Switch::On as on;
-        }
-        pub mod mixer_bias {
-            pub use ::moe_model::spec::Bias::None as none;
-            pub use ::moe_model::spec::Bias::Qkv as qkv;
-            pub use ::moe_model::spec::Bias::All as all;
-        }
-        pub mod mixer_qk_norm {
-            pub use ::moe_model::spec::QkNorm::None as none;
-            pub use ::moe_model::spec::QkNorm::Head as head;
-            pub use ::moe_model::spec::QkNorm::Full as full;
-        }
-        pub mod mixer_sinks {
-            pub use ::moe_model::spec::Switch::Off as off;
-            pub use ::moe_model::spec::Switch::On as on;
-        }
-        pub mod mixer_shared_kv {
-            pub use ::moe_model::spec::Switch::Off as off;
-            pub use ::moe_model::spec::Switch::On as on;
-        }
         pub mod experts_bias {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
@@ -329,6 +289,46 @@ fn editor() {
             pub use ::moe_model::spec::Dtype::Fp8 as fp8;
         }
         pub mod precision_block_attention {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod attention_bias {
+            pub use ::moe_model::spec::Bias::None as none;
+            pub use ::moe_model::spec::Bias::Qkv as qkv;
+            pub use ::moe_model::spec::Bias::All as all;
+        }
+        pub mod attention_qk_norm {
+            pub use ::moe_model::spec::QkNorm::None as none;
+            pub use ::moe_model::spec::QkNorm::Head as head;
+            pub use ::moe_model::spec::QkNorm::Full as full;
+        }
+        pub mod attention_sinks {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod attention_output_gate {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod attention_key_as_value {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod mixer_bias {
+            pub use ::moe_model::spec::Bias::None as none;
+            pub use ::moe_model::spec::Bias::Qkv as qkv;
+            pub use ::moe_model::spec::Bias::All as all;
+        }
+        pub mod mixer_qk_norm {
+            pub use ::moe_model::spec::QkNorm::None as none;
+            pub use ::moe_model::spec::QkNorm::Head as head;
+            pub use ::moe_model::spec::QkNorm::Full as full;
+        }
+        pub mod mixer_sinks {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod mixer_shared_kv {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }
