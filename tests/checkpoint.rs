@@ -6,7 +6,7 @@ mod beside;
 use moe_model::checkpoint::{Kind, Naming, Pattern, Tensor};
 use moe_model::inventory::Module;
 use moe_model::preset::{PRESETS, Preset};
-use moe_model::spec::{Architecture, Attention, Experts, Gqa, Layers};
+use moe_model::spec::{Architecture, Attention, Dtype, Experts, Gqa, Layers};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -239,6 +239,43 @@ fn whole_checkpoints_have_the_hubs_elements() {
         let stored = list.iter().filter(|tensor| *copies || tensor.kind != Kind::Copy);
         assert_eq!(stored.map(Tensor::elements).sum::<u64>(), *hub, "{model}");
     }
+}
+
+/// What published checkpoints hold that are quantised in blocks: elements by format (DeepSeek-V3, by the hub), or all of
+/// them (MiniMax-M2.5), to the last scale.
+#[test]
+fn scales_of_blocks_are_those_of_the_hub() {
+    let in_blocks = |name| {
+        let preset = Preset::named(name).expect("there is the preset");
+        preset.architecture.checkpoint_in_blocks(preset.naming, [128, 128])
+    };
+    let list = in_blocks("deepseek_v3");
+    let of = |format| list.iter().filter(|tensor| tensor.element.name == format).map(Tensor::elements).sum::<u64>();
+    assert_eq!([of("bf16"), of("fp8"), of("fp32")], [3_918_786_560, 680_571_043_840, 41_555_600]);
+    assert_eq!(list.iter().map(Tensor::elements).sum::<u64>(), 684_531_386_000);
+    let named = |name: &str| list.iter().find(|tensor| tensor.name.to_string().ends_with(name)).expect(name);
+    let scale = named("{3..60}.mlp.experts.{0..255}.down_proj.weight_scale_inv");
+    assert_eq!((&*scale.shape, scale.count(), scale.kind.name()), (&[56, 16][..], 58 * 256, "scale"));
+    // The last block of 576 rows holds 64 of them.
+    assert_eq!(named("{0..60}.self_attn.kv_a_proj_with_mqa.weight_scale_inv").shape, [5, 56]);
+    assert_eq!(named("{61}.eh_proj.weight").element.name, "bf16");
+
+    let list = in_blocks("minimax_m2_5");
+    assert_eq!(list.iter().map(Tensor::elements).sum::<u64>(), 228_703_644_928);
+}
+
+/// Weights in memory are those of the list, buffers in their own formats.
+#[test]
+fn weights_in_memory() {
+    for (model, naming, architecture) in models() {
+        let list = architecture.checkpoint(naming);
+        let stored = list.iter().filter(|tensor| tensor.module != Module::Mtp);
+        let bytes: u64 = stored.map(|tensor| tensor.bytes().bytes()).sum();
+        assert_eq!(architecture.weight_bytes(Dtype::Bf16).bytes(), bytes, "{model}");
+    }
+    let flash = Preset::named("deepseek_v4_flash").expect("there is the preset").architecture;
+    let buffers = 4 * 40 * 256 + 8 * 3 * 129_280 * 6;
+    assert_eq!(flash.weight_bytes(Dtype::Fp32).bytes(), 4 * flash.parameters().total() + buffers);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod example;
 
 use example::{Example, Said};
 use moe_model::preset::{DEEPSEEK_V3, PRESETS};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::pipe;
 use std::path::PathBuf;
 
@@ -29,15 +29,15 @@ fn well(arguments: &[&str]) -> String {
     stdout
 }
 
-fn json(arguments: &[&str]) -> Value {
+fn report(arguments: &[&str]) -> Value {
     serde_json::from_str(&well(&[arguments, &["--json"]].concat())).expect("stdout is one JSON document")
 }
 
 #[test]
 fn a_config_is_counted() {
-    let report = json(&[DEEPSEEK]);
+    let report = report(&[DEEPSEEK]);
     let expected: Value = serde_json::from_str(include_str!("data/tensors/deepseek-v3.json")).expect("it is JSON");
-    assert_eq!(report["format"], "moe-model/inspect/1");
+    assert_eq!(report["format"], "moe-model/inspect/2");
     assert_eq!((&report["source"], &report["model_type"]), (&DEEPSEEK.into(), &"deepseek_v3".into()));
     assert_eq!(report["naming"], "llama");
     assert_eq!(report["parameters"]["total"], 671_026_404_352_u64);
@@ -50,6 +50,30 @@ fn a_config_is_counted() {
     assert_eq!(report["mtp"]["parameters"], 11_610_067_968_u64);
     assert_eq!((&report["mtp"]["buffers"], &report["mtp"]["copies"]), (&256.into(), &1_853_358_080_u64.into()));
     assert_eq!(report["mtp"]["checkpoint_elements"], 684_489_845_504_u64);
+    assert_eq!((&report["block"], &report["scales"], &report["mtp"]["scales"]), (&Value::Null, &0.into(), &0.into()));
+    assert_eq!(report["weight_bytes"], 2 * 671_026_404_352_u64 + 4 * 14_848);
+}
+
+/// As published: matrices in fp8, each block of which has a scale.
+#[test]
+fn a_quantised_checkpoint_is_counted() {
+    let mut config: Value = serde_json::from_str(include_str!("data/configs/deepseek-v3.json")).expect("it is JSON");
+    config["quantization_config"] = json!({"fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]});
+    let (code, stdout, _) = run_on(config.to_string().as_bytes(), &["--json"]);
+    let report: Value = serde_json::from_str(&stdout).expect("stdout is one JSON document");
+    assert_eq!((code, &report["block"]), (0, &json!([128, 128])));
+    assert_eq!((&report["scales"], &report["mtp"]["scales"]), (&40_838_232.into(), &702_264.into()));
+    assert_eq!(report["checkpoint_elements"], 671_026_419_200_u64, "scales apart");
+    assert_eq!(report["mtp"]["checkpoint_elements"], 684_531_386_000_u64);
+    // By the hub's formats: bf16, fp8, and scales and correction biases in fp32.
+    assert_eq!(report["checkpoint_bytes"], 2 * 3_918_786_560 + 680_571_043_840_u64 + 4 * 41_555_600);
+    let (_, text, _) = run_on(config.to_string().as_bytes(), &[]);
+    assert!(text.contains("weights in memory, fp8 in blocks of 128 x 128, the rest in bf16  "), "{text}");
+    // What is quantised otherwise is counted in bf16.
+    config["quantization_config"] = json!({"quant_method": "mxfp4"});
+    let (_, stdout, _) = run_on(config.to_string().as_bytes(), &["--json"]);
+    let report: Value = serde_json::from_str(&stdout).expect("stdout is one JSON document");
+    assert_eq!(report["block"], Value::Null);
 }
 
 /// The lines of the report are those of the file, in any order.
@@ -60,7 +84,7 @@ fn its_tensors_are_listed() {
         ("mixtral-8x7b", include_str!("data/tensors/mixtral-8x7b.json")),
         ("llama-2-7b", include_str!("data/tensors/llama-2-7b.json")),
     ] {
-        let report = json(&[&format!("tests/data/configs/{model}.json")]);
+        let report = report(&[&format!("tests/data/configs/{model}.json")]);
         let row = |name: &Value, shape: &Value| format!("{name} {shape}");
         let mut ours: Vec<String> = rows(&report["tensors"]).map(|of| row(&of["name"], &of["shape"])).collect();
         let file: Value = serde_json::from_str(text).expect("it is JSON");
@@ -85,7 +109,7 @@ fn rows(list: &Value) -> impl Iterator<Item = &Value> {
 
 #[test]
 fn a_preset_is_counted_like_its_config() {
-    let (mut preset, mut config) = (json(&["--preset", "deepseek_v3"]), json(&[DEEPSEEK]));
+    let (mut preset, mut config) = (report(&["--preset", "deepseek_v3"]), report(&[DEEPSEEK]));
     assert_eq!((&preset["source"], &preset["model_type"]), (&"deepseek_v3".into(), &Value::Null));
     for report in [&mut preset, &mut config] {
         report["source"] = Value::Null;
@@ -93,7 +117,7 @@ fn a_preset_is_counted_like_its_config() {
     }
     assert_eq!(preset, config);
     for preset in PRESETS {
-        assert_eq!(json(&["--preset", preset.name])["naming"], preset.naming.name);
+        assert_eq!(report(&["--preset", preset.name])["naming"], preset.naming.name);
     }
 }
 
@@ -188,7 +212,7 @@ fn what_outgrows_64_bits_is_refused() {
     }
     let (code, stdout, stderr) = run_on(config.to_string().as_bytes(), &["--json"]);
     assert_eq!((code, stdout.as_str()), (2, ""));
-    assert_eq!(stderr, "stdin: error: the checkpoint has 2^64 elements or more\n");
+    assert_eq!(stderr, "stdin: error: the checkpoint has 2^64 bytes or more\n");
 }
 
 #[test]

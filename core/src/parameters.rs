@@ -1,9 +1,10 @@
 //! How many parameters a model has: over all ranks, each counted once; or on one rank of a stage.
 
-use crate::inventory::{Counts, Entry, Inventory, Module, Sink};
+use crate::bytes::Bytes;
+use crate::inventory::{Counts, Entry, Inventory, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};
-use crate::spec::{Architecture, Layout, Spec};
+use crate::spec::{Architecture, Dtype, Layout, Spec};
 use crate::tally::Tally;
 use crate::weights::{self, Buffers};
 
@@ -157,6 +158,28 @@ impl Architecture {
         weights::list_buffers(&mut list, &plan, &plan.sizes(), router, buffers);
         let tally = list.tally();
         cut(tally.moe + tally.non_moe)
+    }
+
+    /// What the weights take in memory, with buffers in formats of their own: of the whole model, as one rank that serves it
+    /// holds it, without multi-token-prediction modules and without copies.
+    ///
+    /// ```
+    /// use moe_model_core::preset::DEEPSEEK_V3;
+    /// use moe_model_core::spec::Dtype;
+    ///
+    /// // Two bytes a parameter, and 58 layers of 256 correction biases in fp32.
+    /// assert_eq!(DEEPSEEK_V3.weight_bytes(Dtype::Bf16).bytes(), 2 * 671_026_404_352 + 4 * 14_848);
+    /// ```
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold.
+    #[must_use]
+    pub const fn weight_bytes(&self, dtype: Dtype) -> Bytes {
+        let (plan, mut list) = (self.alone(), Sink::new(&mut []));
+        let buffers = Buffers::of(&self.layers, &self.experts);
+        weights::list_buffers(&mut list, &plan, &plan.sizes(), Module::Router, &buffers);
+        let buffers = list.tally().always[Role::Weight as usize];
+        Bytes::new(cut(self.parameters().total() as u128 * dtype.bytes() as u128 + buffers))
     }
 
     /// Elements that a checkpoint holds of the model: its parameters and persistent buffers. What it holds of

@@ -193,20 +193,24 @@ impl Buffers {
 }
 
 /// Buffers that are saved with the weights of so many layers, and are no parameters; those of routers belong to `router`.
+/// Their formats are those of published checkpoints, whatever that of weights.
 pub(crate) const fn list_buffers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: Module, of: &Buffers) {
     let Architecture { experts, layer_scalar, .. } = &plan.spec().architecture;
     if of.layers > 0 && layer_scalar.is_on() {
         list.push(&weight(plan, Module::Norm, of.layers), "layer_scalar", [ONE, ONE, ONE, ONE]);
     }
     if of.mixer > 0 {
-        At { plan, sizes, slot: Slot::Mixer }.buffers(list, &weight(plan, Module::Attention, of.mixer));
+        let decays = weight(plan, Module::Attention, of.mixer).stored_as(Element::FP32);
+        At { plan, sizes, slot: Slot::Mixer }.buffers(list, &decays);
     }
     if of.moe > 0 && matches!(experts.correction_bias, CorrectionBias::On) {
-        list.push(&weight(plan, router, of.moe), CORRECTION_BIAS, [sizes.experts, ONE, ONE, ONE]);
+        let bias = weight(plan, router, of.moe).stored_as(Element::FP32);
+        list.push(&bias, CORRECTION_BIAS, [sizes.experts, ONE, ONE, ONE]);
     }
     if of.hash > 0 {
         let tokens = Dim::whole(Symbol::Vocab, plan.spec().architecture.vocab);
-        list.push(&weight(plan, router, of.hash), "mlp.gate.tid2eid", [tokens, sizes.active, ONE, ONE]);
+        let table = weight(plan, router, of.hash).stored_as(Element::INT64);
+        list.push(&table, "mlp.gate.tid2eid", [tokens, sizes.active, ONE, ONE]);
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Input {
     pub(crate) model_type: Option<&'static str>,
     pub(crate) naming: &'static Naming,
     pub(crate) architecture: Architecture,
+    /// Rows and columns of a block of quantised weights; none where the checkpoint is in bf16.
+    pub(crate) block: Option<[u64; 2]>,
     /// The type that a declaration of it declares, and its documentation.
     name: String,
     about: String,
@@ -31,7 +33,8 @@ impl Input {
         };
         let Preset { naming, architecture, .. } = *preset;
         let about = format!("{}.", preset.about);
-        Ok(Self { source: name.to_owned(), model_type: None, naming, architecture, name: camel(name), about })
+        let (source, name) = (name.to_owned(), camel(name));
+        Ok(Self { source, model_type: None, naming, architecture, block: None, name, about })
     }
 
     pub(crate) fn config(path: &Path) -> Result<Self, String> {
@@ -40,10 +43,11 @@ impl Input {
         let config = Config::from_json(&text).map_err(|error| {
             error.faults().iter().map(|fault| said(&source, &fault.to_string())).collect::<String>()
         })?;
-        let Config { model_type, naming, architecture } = config;
+        let Config { model_type, naming, architecture, block } = config;
         judged(&source, architecture)?;
         let about = format!("Out of a `config.json` of the `model_type` `{model_type}`.");
-        Ok(Self { source, model_type: Some(model_type), naming, architecture, name: "Model".to_owned(), about })
+        let (model_type, name) = (Some(model_type), "Model".to_owned());
+        Ok(Self { source, model_type, naming, architecture, block, name, about })
     }
 
     /// As source of `moe_model!`.

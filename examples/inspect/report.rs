@@ -6,7 +6,7 @@ use moe_model::inventory::Module;
 use serde::Serialize;
 
 /// Changes with any key of the JSON.
-const FORMAT: &str = "moe-model/inspect/1";
+const FORMAT: &str = "moe-model/inspect/2";
 
 /// What is counted of a model.
 #[derive(Serialize)]
@@ -23,6 +23,14 @@ pub(crate) struct Report {
     pub(crate) buffers: u64,
     /// Parameters and buffers; those of multi-token-prediction modules are in `mtp`.
     pub(crate) checkpoint_elements: u64,
+    /// Rows and columns of the blocks that the checkpoint's matrices are quantised in; null where they are bf16.
+    pub(crate) block: Option<[u64; 2]>,
+    /// Elements of the blocks' scales, those of multi-token-prediction modules apart.
+    pub(crate) scales: u64,
+    /// What parameters, buffers and scales take in memory, in the checkpoint's formats.
+    pub(crate) weight_bytes: u64,
+    /// What the checkpoint takes, multi-token-prediction modules and copies included.
+    pub(crate) checkpoint_bytes: u64,
     /// Null without such modules.
     pub(crate) mtp: Option<Mtp>,
     pub(crate) modules: Vec<OfModule>,
@@ -47,7 +55,9 @@ pub(crate) struct Mtp {
     pub(crate) buffers: u64,
     /// Elements of the model's tables that the checkpoint holds once more.
     pub(crate) copies: u64,
-    /// Elements of the checkpoint with all of these.
+    /// Elements of the blocks' scales.
+    pub(crate) scales: u64,
+    /// Elements of the checkpoint with all of these, and with the scales of the model.
     pub(crate) checkpoint_elements: u64,
     pub(crate) tensors: Vec<Row>,
 }
@@ -75,11 +85,18 @@ impl Report {
     /// Of a model; an error if its elements outgrow 64 bits.
     pub(crate) fn of(input: &Input) -> Result<Self, String> {
         let architecture = &input.architecture;
-        let (mtp, tensors): (Vec<_>, Vec<_>) =
-            architecture.checkpoint(input.naming).into_iter().partition(|tensor| tensor.module == Module::Mtp);
-        let outgrown = || input::said(&input.source, "the checkpoint has 2^64 elements or more");
-        let checkpoint_elements = elements(&tensors).ok_or_else(outgrown)?;
-        let with_mtp = elements(&mtp).and_then(|mtp| mtp.checked_add(checkpoint_elements)).ok_or_else(outgrown)?;
+        let all = match input.block {
+            Some(block) => architecture.checkpoint_in_blocks(input.naming, block),
+            None => architecture.checkpoint(input.naming),
+        };
+        let (mtp, tensors): (Vec<_>, Vec<_>) = all.into_iter().partition(|tensor| tensor.module == Module::Mtp);
+        let outgrown = || input::said(&input.source, "the checkpoint has 2^64 bytes or more");
+        let bytes = |tensors: &[Tensor]| sum(tensors.iter().map(|tensor| tensor.bytes().bytes())).ok_or_else(outgrown);
+        let elements = |tensors: &[Tensor]| sum(tensors.iter().map(Tensor::elements)).ok_or_else(outgrown);
+        let (weight_bytes, of_mtp) = (bytes(&tensors)?, bytes(&mtp)?);
+        let checkpoint_bytes = weight_bytes.checked_add(of_mtp).ok_or_else(outgrown)?;
+        let scales = of_kind(&tensors, Kind::Scale);
+        let (with_scales, of_mtp) = (elements(&tensors)?, elements(&mtp)?);
         Ok(Self {
             format: FORMAT,
             source: input.source.clone(),
@@ -92,8 +109,12 @@ impl Report {
                 active_without_embedding_and_head: architecture.active_without_embedding_and_head(),
             },
             buffers: architecture.buffer_elements(),
-            checkpoint_elements,
-            mtp: (!mtp.is_empty()).then(|| Mtp::of(&mtp, with_mtp)),
+            checkpoint_elements: with_scales - scales,
+            block: input.block,
+            scales,
+            weight_bytes,
+            checkpoint_bytes,
+            mtp: (!mtp.is_empty()).then(|| Mtp::of(&mtp, with_scales + of_mtp)),
             modules: modules(&tensors),
             tensors: tensors.iter().map(Row::of).collect(),
         })
@@ -106,11 +127,11 @@ impl Report {
 
 impl Mtp {
     fn of(tensors: &[Tensor], checkpoint_elements: u64) -> Self {
-        let of = |kind| tensors.iter().filter(|tensor| tensor.kind == kind).map(Tensor::elements).sum();
         Self {
-            parameters: of(Kind::Parameter),
-            buffers: of(Kind::Buffer),
-            copies: of(Kind::Copy),
+            parameters: of_kind(tensors, Kind::Parameter),
+            buffers: of_kind(tensors, Kind::Buffer),
+            copies: of_kind(tensors, Kind::Copy),
+            scales: of_kind(tensors, Kind::Scale),
             checkpoint_elements,
             tensors: tensors.iter().map(Row::of).collect(),
         }
@@ -130,11 +151,14 @@ impl Row {
     }
 }
 
-/// Elements of all of them, if 64 bits count them.
-fn elements(tensors: &[Tensor]) -> Option<u64> {
-    let all = tensors.iter().map(Tensor::elements);
-    // The largest number stands for all that are larger.
-    all.map(|elements| (elements < u64::MAX).then_some(elements)).try_fold(0, |sum: u64, next| sum.checked_add(next?))
+/// Elements of one kind.
+fn of_kind(tensors: &[Tensor], kind: Kind) -> u64 {
+    tensors.iter().filter(|tensor| tensor.kind == kind).map(Tensor::elements).sum()
+}
+
+/// The sum of numbers, if 64 bits count it. The largest number stands for all that are larger.
+fn sum(numbers: impl Iterator<Item = u64>) -> Option<u64> {
+    numbers.map(|number| (number < u64::MAX).then_some(number)).try_fold(0, |sum: u64, next| sum.checked_add(next?))
 }
 
 /// In the order in which they come in the model.

@@ -3,12 +3,14 @@
 use crate::number::grouped;
 use crate::report::{Report, Row};
 use comfy_table::{CellAlignment, Table, TableStyle};
+use moe_model::Bytes;
 
 /// All of it.
 pub(crate) fn of(report: &Report) -> String {
     let of_type = report.model_type.map(|model_type| format!(", a {model_type}")).unwrap_or_default();
     let mut text = format!("{}{of_type}; tensors named as those of {}\n", report.source, report.naming);
     text += &table("Totals", &["<", "elements"], totals(report));
+    text += &table("Sizes", &["<", "bytes", "<"], sizes(report));
     let modules = report.modules.iter().map(|of| vec![of.module.replace('_', " "), grouped(of.parameters)]);
     text += &table("Parameters by module", &["<", "parameters"], modules);
     text += &tensors("Tensors", &report.tensors);
@@ -28,15 +30,31 @@ fn totals(report: &Report) -> Vec<Vec<String>> {
         ("buffers", report.buffers),
         ("checkpoint", report.checkpoint_elements),
     ];
+    if report.block.is_some() {
+        rows.push(("scales of blocks", report.scales));
+    }
     if let Some(mtp) = &report.mtp {
         rows.extend([
             ("multi-token prediction: parameters", mtp.parameters),
             ("  buffers", mtp.buffers),
             ("  copies of embedding and head", mtp.copies),
-            ("checkpoint with all of these", mtp.checkpoint_elements),
         ]);
+        if report.block.is_some() {
+            rows.push(("  scales of blocks", mtp.scales));
+        }
+        rows.push(("checkpoint with all of these", mtp.checkpoint_elements));
     }
     rows.into_iter().map(|(name, count)| vec![name.to_owned(), grouped(count)]).collect()
+}
+
+fn sizes(report: &Report) -> Vec<Vec<String>> {
+    let formats = match report.block {
+        Some([rows, columns]) => format!("fp8 in blocks of {rows} x {columns}, the rest in bf16"),
+        None => "bf16".to_owned(),
+    };
+    let size = |name: &str, bytes: u64| vec![name.to_owned(), grouped(bytes), Bytes::new(bytes).to_string()];
+    let in_memory = format!("weights in memory, {formats}");
+    vec![size(&in_memory, report.weight_bytes), size("checkpoint", report.checkpoint_bytes)]
 }
 
 fn tensors(title: &str, rows: &[Row]) -> String {

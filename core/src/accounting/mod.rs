@@ -56,7 +56,7 @@ impl Entry {
     }
 
     /// The same in another format.
-    const fn stored_as(&self, element: Element) -> Self {
+    pub(crate) const fn stored_as(&self, element: Element) -> Self {
         let mut entry = *self;
         entry.element = element;
         entry

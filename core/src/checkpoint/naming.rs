@@ -49,6 +49,30 @@ pub(super) const EXPERTS: &str = "mlp.experts.";
 pub(super) const MTP_COPIES: &[(&str, &str)] =
     &[("model.embed_tokens.weight", "embed_tokens.weight"), ("lm_head.weight", "shared_head.head.weight")];
 
+/// What checkpoints quantise in blocks, if they quantise: projections of attention, and feed-forward networks of any kind;
+/// of an indexer the projections of its query and key (DeepSeek-V3.2's `inference/model.py`).
+pub(super) const IN_BLOCKS: &[&str] = &[
+    "self_attn.q_proj.weight",
+    "self_attn.k_proj.weight",
+    "self_attn.v_proj.weight",
+    "self_attn.o_proj.weight",
+    "self_attn.q_a_proj.weight",
+    "self_attn.q_b_proj.weight",
+    "self_attn.kv_a_proj_with_mqa.weight",
+    "self_attn.kv_b_proj.weight",
+    "self_attn.indexer.wq_b.weight",
+    "self_attn.indexer.wk.weight",
+    "mlp.gate_proj.weight",
+    "mlp.up_proj.weight",
+    "mlp.down_proj.weight",
+    "mlp.experts.gate_proj.weight",
+    "mlp.experts.up_proj.weight",
+    "mlp.experts.down_proj.weight",
+    "mlp.shared_experts.gate_proj.weight",
+    "mlp.shared_experts.up_proj.weight",
+    "mlp.shared_experts.down_proj.weight",
+];
+
 const MODEL_LAYERS: &str = "model.layers.{l}.";
 
 const GATE_AND_UP: &[&str] = &["mlp.experts.gate_proj.weight", "mlp.experts.up_proj.weight"];

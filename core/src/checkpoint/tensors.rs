@@ -1,13 +1,14 @@
 //! The list of a checkpoint's tensors.
 
-use super::naming::{EXPERT, EXPERTS, LAYER, MTP_COPIES, Naming, Op, Rule};
+use super::naming::{EXPERT, EXPERTS, IN_BLOCKS, LAYER, MTP_COPIES, Naming, Op, Rule};
 use super::pattern::{Pattern, Run, braces};
 use super::whole::{Whole, wholes};
-use crate::inventory::{Count, Counts, Entry, Inventory, Module, Sink};
+use crate::bytes::Bytes;
+use crate::inventory::{Count, Counts, Element, Entry, Inventory, Module, Sink};
 use crate::mixers::Slot;
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
-use crate::spec::{Architecture, Beside, LayerKind, Layers};
+use crate::spec::{Architecture, Beside, Dtype, LayerKind, Layers};
 use crate::weights::{self, Buffers};
 use alloc::format;
 use alloc::string::String;
@@ -23,6 +24,8 @@ pub enum Kind {
     Buffer,
     /// A parameter that stands elsewhere in the checkpoint too.
     Copy,
+    /// The scales of a matrix that is quantised in blocks.
+    Scale,
 }
 
 impl Kind {
@@ -33,6 +36,7 @@ impl Kind {
             Self::Parameter => "parameter",
             Self::Buffer => "buffer",
             Self::Copy => "copy",
+            Self::Scale => "scale",
         }
     }
 }
@@ -48,6 +52,8 @@ pub struct Tensor {
     pub kind: Kind,
     /// What they belong to.
     pub module: Module,
+    /// The format of their elements.
+    pub element: Element,
 }
 
 impl Tensor {
@@ -62,11 +68,17 @@ impl Tensor {
     pub fn elements(&self) -> u64 {
         self.shape.iter().fold(self.count(), |product, length| mul(product, *length))
     }
+
+    /// What all of them take.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        Bytes::new(mul(self.elements(), self.element.bytes))
+    }
 }
 
 impl Architecture {
-    /// The tensors of a checkpoint, from the embedding table to the head, with its buffers; then, of
-    /// [`Module::Mtp`], those of multi-token-prediction modules, with their copies of embedding and head.
+    /// The tensors of a checkpoint in bf16, from the embedding table to the head, with its buffers in formats of their own;
+    /// then, of [`Module::Mtp`], those of multi-token-prediction modules, with their copies of embedding and head.
     ///
     /// Such copies are what DeepSeek and GLM-4.5 publish; some later checkpoints go without.
     ///
@@ -74,21 +86,38 @@ impl Architecture {
     /// If a number lies outside what its key may hold.
     #[must_use]
     pub fn checkpoint(&self, naming: &Naming) -> Vec<Tensor> {
+        self.tensors(naming, None)
+    }
+
+    /// The same of a checkpoint whose matrices are quantised to fp8 in blocks of so many rows and columns, each of which has
+    /// a scale in fp32: those of attention and of all feed-forward networks, experts among them. Router, norms, embedding
+    /// and head stay as they are, as does what projects into a multi-token-prediction module (DeepSeek-V3's
+    /// `weight_block_size`; MiniMax-M2).
+    ///
+    /// # Panics
+    /// If a number lies outside what its key may hold, or a block has no rows or columns.
+    #[must_use]
+    pub fn checkpoint_in_blocks(&self, naming: &Naming, block: [u64; 2]) -> Vec<Tensor> {
+        assert!(block[0] > 0 && block[1] > 0, "a block has rows and columns");
+        self.tensors(naming, Some(block))
+    }
+
+    fn tensors(&self, naming: &Naming, block: Option<[u64; 2]>) -> Vec<Tensor> {
         let plan = &self.alone();
         let (layers, mtp) = (self.layers.count(), self.mtp);
         let head = if self.tied_embeddings.is_on() { Count::NONE } else { Count::ONE };
         let first = Section::of(plan, Counts { first: Count::ONE, ..Counts::NONE });
         let last = Section::of(plan, Counts { last: Count::ONE, head, ..Counts::NONE });
-        let mut list = Vec::new();
-        first.name(naming, &mut list);
+        let mut list = List { naming, block, tensors: Vec::new() };
+        list.extend(&first);
         for (numbers, section) in sections(plan) {
-            section.in_layers(numbers).name(naming, &mut list);
+            list.extend(&section.in_layers(numbers));
         }
-        last.name(naming, &mut list);
+        list.extend(&last);
         if let Some(numbers) = braces([Run::of(layers, add(layers, mtp), 1)].into_iter().flatten()) {
-            Section::mtp(plan, numbers, [first, last]).name(naming, &mut list);
+            list.extend(&Section::mtp(plan, numbers, [first, last]));
         }
-        list
+        list.tensors
     }
 }
 
@@ -109,7 +138,7 @@ fn sections(plan: &Plan) -> Vec<(String, Section)> {
             // A law lets no list stand beside.
             let [dense, moe] = ffn_runs(layers);
             take(if slot == Slot::Attention { dense } else { Vec::new() }, section());
-            take(if slot == Slot::Attention { moe } else { Vec::new() }, section().in_blocks());
+            take(if slot == Slot::Attention { moe } else { Vec::new() }, section().twice());
         } else {
             take(numbers, section());
         }
@@ -122,7 +151,7 @@ fn sections(plan: &Plan) -> Vec<(String, Section)> {
     match layers.beside {
         Beside::None => {}
         Beside::Dense => take(moe.clone(), ffn()),
-        Beside::TwoBlocks => take(moe.clone(), ffn().in_blocks()),
+        Beside::TwoBlocks => take(moe.clone(), ffn().twice()),
     }
     let counts = Counts { moe: Count::ONE, ..Counts::NONE };
     let (hashed, scored) = split(moe, experts.hash_layers);
@@ -200,7 +229,7 @@ impl Section {
         Self { layers: Some(numbers), ..self }
     }
 
-    fn in_blocks(self) -> Self {
+    fn twice(self) -> Self {
         Self { twice: true, ..self }
     }
 
@@ -218,22 +247,6 @@ impl Section {
             }
         }
         Self { layers: Some(layers), twice: false, tensors }
-    }
-
-    /// Lists the tensors as a checkpoint has them.
-    fn name(&self, naming: &Naming, list: &mut Vec<Tensor>) {
-        for (kind, whole) in &self.tensors {
-            let rule = naming.rules.iter().copied().flatten().find(|rule| rule.from.contains(&whole.name));
-            // What several become one of stands in the place of the first.
-            let Some((name, shape)) = (match rule {
-                Some(rule) if rule.from[0] != whole.name => None,
-                Some(rule) => Some((rule.to.to_owned(), self.packed(rule))),
-                None => Some((plain(whole.name), whole.shape.clone())),
-            }) else {
-                continue;
-            };
-            list.extend(self.tensor(naming, &name, shape, (*kind, whole.module)));
-        }
     }
 
     /// The shape of what a rule makes.
@@ -259,8 +272,8 @@ impl Section {
         shape
     }
 
-    /// One of each layer, and of each expert where the name says so; none where there are no experts.
-    fn tensor(&self, naming: &Naming, name: &str, mut shape: Vec<u64>, of: (Kind, Module)) -> Option<Tensor> {
+    /// A name of one of each layer, and of each expert where it says so; none where there are no experts.
+    fn pattern(&self, naming: &Naming, name: &str, shape: &mut Vec<u64>) -> Option<Pattern> {
         let mut text = self.layers.as_ref().map_or_else(String::new, |layers| naming.layer.replace(LAYER, layers));
         if name.contains(EXPERT) {
             text += &name.replace(EXPERT, &braces([Run::of(0, shape.remove(0), 1)?].into_iter())?);
@@ -271,8 +284,47 @@ impl Section {
         } else {
             text += name;
         }
-        let name = Pattern::parse(&text).expect("names in tables hold no braces but those of layer and expert");
-        Some(Tensor { name, shape, kind: of.0, module: of.1 })
+        Some(Pattern::parse(&text).expect("names in tables hold no braces but those of layer and expert"))
+    }
+}
+
+/// The tensors of a checkpoint, as far as they are listed.
+struct List<'n> {
+    naming: &'n Naming,
+    /// Rows and columns that share a scale.
+    block: Option<[u64; 2]>,
+    tensors: Vec<Tensor>,
+}
+
+impl List<'_> {
+    /// Lists a section's tensors as a checkpoint has them.
+    fn extend(&mut self, section: &Section) {
+        for (kind, whole) in &section.tensors {
+            let mut rules = self.naming.rules.iter().copied().flatten();
+            let rule = rules.find(|rule| rule.from.contains(&whole.name));
+            // What several become one of stands in the place of the first.
+            let (name, mut shape) = match rule {
+                Some(rule) if rule.from[0] != whole.name => continue,
+                Some(rule) => (rule.to.to_owned(), section.packed(rule)),
+                None => (plain(whole.name), whole.shape.clone()),
+            };
+            let scales = self.block.filter(|_| IN_BLOCKS.contains(&whole.name)).map(|block| {
+                let mut scales = shape.clone();
+                let ends = scales.iter_mut().rev().zip(block.iter().rev());
+                ends.for_each(|(length, block)| *length = length.div_ceil(*block));
+                (name.clone() + "_scale_inv", scales)
+            });
+            let element = if scales.is_some() { Element::float(Dtype::Fp8) } else { whole.element };
+            let of = |name, shape, kind, element| Tensor { name, shape, kind, module: whole.module, element };
+            if let Some(name) = section.pattern(self.naming, &name, &mut shape) {
+                self.tensors.push(of(name, shape, *kind, element));
+            }
+            if let Some((name, mut shape)) = scales
+                && let Some(name) = section.pattern(self.naming, &name, &mut shape)
+            {
+                self.tensors.push(of(name, shape, Kind::Scale, Element::FP32));
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From entries of an inventory to tensors as files hold them: parts of one tensor together, the heads and what each
 //! has as one dimension.
 
-use crate::inventory::{Entry, Module};
+use crate::inventory::{Element, Entry, Module};
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Symbol};
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ pub(super) struct Whole {
     pub(super) name: &'static str,
     pub(super) module: Module,
     pub(super) shape: Vec<u64>,
+    pub(super) element: Element,
 }
 
 /// The tensors that entries of one layer are parts of.
@@ -22,7 +23,7 @@ pub(super) fn wholes(entries: &[Entry]) -> Vec<Whole> {
         match list.last_mut() {
             // Parts are rows of it.
             Some(last) if last.name == entry.name => last.shape[0] = add(last.shape[0], shape[0]),
-            _ => list.push(Whole { name: entry.name, module: entry.module, shape }),
+            _ => list.push(Whole { name: entry.name, module: entry.module, shape, element: entry.element }),
         }
     }
     list

@@ -106,6 +106,9 @@ pub struct Config {
     pub naming: &'static Naming,
     /// The architecture.
     pub architecture: Architecture,
+    /// Rows and columns of a block of quantised weights that shares a scale, where its checkpoint is quantised so: by a
+    /// `quantization_config` of `quant_method` `fp8` with a `weight_block_size`. It changes nothing of the architecture.
+    pub block: Option<[u64; 2]>,
 }
 
 impl Architecture {
@@ -146,6 +149,15 @@ impl Config {
         if !faults.is_empty() {
             return Err(ConfigError { faults });
         }
-        Ok(Self { model_type: model_type.name, naming: model_type.naming, architecture })
+        let block = object.get("quantization_config").and_then(block);
+        Ok(Self { model_type: model_type.name, naming: model_type.naming, architecture, block })
     }
+}
+
+/// The blocks of quantised weights that share a scale.
+fn block(quantization: &Value) -> Option<[u64; 2]> {
+    let is_fp8 = quantization.get("quant_method").is_some_and(|method| method == "fp8");
+    let [rows, columns] = &quantization.get("weight_block_size")?.as_array()?[..] else { return None };
+    let block = [rows.as_u64()?, columns.as_u64()?];
+    if is_fp8 && !block.contains(&0) { Some(block) } else { None }
 }
