@@ -90,6 +90,14 @@ fn a_checkpoint_with_copies() {
     assert_eq!(glm.checkpoint_elements() + mtp + copies, 358_337_791_296);
 }
 
+/// Qwen3-Next's checkpoint holds a module that transformers does not build: a layer with attention, as others have.
+#[test]
+fn a_module_of_a_model_with_a_mixer() {
+    let next = Architecture { mtp: 1, ..*architecture("qwen3_next_80b_a3b") };
+    assert_eq!(next.mtp_parameters(), 1_650_471_424);
+    assert_eq!(next.checkpoint_elements() + next.mtp_parameters(), 81_324_862_720, "as the hub counts it");
+}
+
 #[test]
 fn every_preset_is_held_against_something() {
     let tested = |name: &str| {

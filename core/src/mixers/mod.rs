@@ -113,6 +113,7 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
+    #[cfg(feature = "alloc")]
     pub(crate) const ALL: [Self; 4] = [Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy];
 
     pub(crate) const fn part(self) -> Part {
