@@ -271,6 +271,70 @@ fn sums_of_parts_are_those_of_the_list() {
     }
 }
 
+/// Every option that lists a tensor, under every pair of kinds: what a rank holds of the most kinds of tensors.
+#[test]
+fn the_longest_lists_are_listed_whole() {
+    let on = |spec: &mut Spec, prefix: &str| {
+        for key in Key::ALL.iter().filter(|key| key.path().starts_with(prefix)) {
+            match Spec::field(*key).map(|field| &field.value) {
+                Some(Value::Number { .. }) => spec.set(*key, 4),
+                Some(Value::Choice { words, kinds: [] }) => spec.set(*key, words.len() as u64 - 1),
+                _ => {}
+            }
+        }
+    };
+    let (mut longest, mut judged) = (0, 0);
+    let kinds = |kinds: &[_]| 0..kinds.len() as u64;
+    for (attention, mixer) in kinds(Attention::KINDS).flat_map(|one| kinds(Mixer::KINDS).map(move |other| (one, other)))
+    {
+        for (accounting, recompute, beside) in
+            [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
+        {
+            let mut spec = Spec::DEFAULT;
+            (spec.architecture.hidden, spec.architecture.vocab) = (16, 16);
+            (spec.architecture.norm, spec.architecture.norms_per_layer) = (Norm::LayerBias, 7);
+            (spec.architecture.head_bias, spec.architecture.layer_scalar) = (Switch::On, Switch::On);
+            spec.choose(Key::Attention, attention);
+            spec.choose(Key::Mixer, mixer);
+            spec.choose(Key::Accounting, accounting);
+            ["attention.", "mixer.", "experts."].iter().for_each(|prefix| on(&mut spec, prefix));
+            let architecture = &mut spec.architecture;
+            architecture.experts.correction_bias = CorrectionBias::Parameter;
+            (architecture.experts.hash_layers, architecture.experts.identity) = (0, 0);
+            if let Attention::Gqa(gqa) = &mut architecture.attention {
+                (gqa.key_as_value, gqa.output_gate) = (Switch::Off, Switch::On);
+            }
+            if let Mixer::LocalGqa(gqa) = &mut architecture.mixer {
+                gqa.shared_kv = Switch::Off;
+            }
+            let has_kinds = matches!(architecture.attention, Attention::Compressed(_));
+            let list = LayerList::parse(if has_kinds { "aAmMcChH" } else { "aAmM" });
+            architecture.layers = Layers {
+                dense: list.count(LayerKind::Dense),
+                moe: list.count(LayerKind::Moe),
+                ffn: 4,
+                list,
+                beside: Beside::ALL[beside],
+                ..Layers::DEFAULT
+            };
+            architecture.hyper_connections = if beside == 0 { 4 } else { 0 };
+            spec.layout.recompute = Recompute::ALL[recompute];
+            spec.layout.accounting = match spec.layout.accounting {
+                Accounting::WorkedExample(_) => {
+                    Accounting::WorkedExample(WorkedExample { checkpoint: Checkpoint::SubBlock })
+                }
+                Accounting::Paper(_) => Accounting::PAPER,
+            };
+            let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+            longest = longest.max(plan.inventory(0).len());
+            judged += 1;
+        }
+    }
+    assert_eq!(judged, Attention::KINDS.len() * Mixer::KINDS.len() * 8);
+    // The longest fills most of the list: more options need more room.
+    assert!((200..=240).contains(&longest), "{longest}");
+}
+
 #[test]
 fn the_peak_is_the_largest_of_all_stages_and_phases() {
     for plan in plans() {

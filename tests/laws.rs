@@ -2,9 +2,9 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Accounting, Attention, Beside, Capacity, Context, Dtype, Experts, Factor, Gqa, LayerList, Layers, Mixer,
-    NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups, ZeroStage,
-    percent,
+    Accounting, Attention, Beside, Capacity, Context, CorrectionBias, Dtype, Experts, Factor, Gqa, LayerList, Layers,
+    Mixer, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups,
+    ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -61,11 +61,23 @@ const BREACHES: &[Breach] = &[
     ("layer-list-mixer", |s| layers(s, "a*3M*58")),
     ("mixer-unused", |s| s.choose(Key::Mixer, 0)),
     ("layer-list-compressed", |s| layers(s, "a*3C*58")),
+    ("layer-list-alone", |s| {
+        layers(s, "ae*60");
+        (s.architecture.layers.dense, s.architecture.layers.moe) = (0, 60);
+        s.architecture.layers.beside = Beside::Dense;
+    }),
+    ("hyper-connections-beside", |s| {
+        (s.architecture.hyper_connections, s.architecture.layers.beside, s.architecture.mtp) = (4, Beside::Dense, 0);
+    }),
+    ("mtp-layers", |s| s.architecture.layers.beside = Beside::Dense),
     ("dense-ffn-given", |s| s.architecture.layers.ffn = 0),
     ("routed-given", |s| s.architecture.experts.routed = 0),
     ("active-given", |s| s.architecture.experts.active = 0),
     ("expert-ffn-given", |s| s.architecture.experts.ffn = 0),
     ("shared-ffn-unused", |s| (s.architecture.experts.shared, s.architecture.experts.shared_ffn) = (0, 2048)),
+    ("shared-gate-unused", |s| {
+        (s.architecture.experts.shared, s.architecture.experts.shared_gate) = (0, Switch::On);
+    }),
     ("top-k", |s| s.architecture.experts.active = 300),
     ("router-groups", |s| s.architecture.experts.groups = 7),
     ("active-groups", |s| s.architecture.experts.active_groups = 9),
@@ -73,6 +85,10 @@ const BREACHES: &[Breach] = &[
     ("kv-heads", |s| s.architecture.attention = gqa(128, 24)),
     ("head-dim", |s| {
         s.architecture.attention = Attention::Gqa(Gqa { heads: 120, kv_heads: 8, head_dim: 0, ..Gqa::DEFAULT });
+    }),
+    ("key-as-value", |s| {
+        let gqa = Gqa { heads: 128, kv_heads: 8, head_dim: 64, value_dim: 32, ..Gqa::DEFAULT };
+        s.architecture.attention = Attention::Gqa(Gqa { key_as_value: Switch::On, ..gqa });
     }),
     ("indexer-heads-given", |s| set(s, Key::AttentionIndexerDim, 128)),
     ("indexer-dim-given", |s| set(s, Key::AttentionIndexerHeads, 64)),
@@ -94,9 +110,16 @@ const BREACHES: &[Breach] = &[
         set(s, Key::AttentionOutputGroups, 6);
     }),
     ("mixer-kv-heads", |s| mix(s, LOCAL, &[(Key::MixerHeads, 64), (Key::MixerKvHeads, 24)])),
+    ("shared-kv-first", |s| share(s, "m*3AM*57", &[])),
+    ("shared-kv-heads", |s| share(s, "a*3AM*57", &[(Key::MixerKvHeads, 4)])),
+    ("shared-kv-dim", |s| share(s, "a*3AM*57", &[(Key::MixerHeadDim, 32)])),
+    ("shared-kv-value", |s| share(s, "a*3AM*57", &[(Key::MixerValueDim, 32)])),
     ("mixer-value-heads", |s| mix(s, DELTA, &[(Key::MixerKeyHeads, 16), (Key::MixerValueHeads, 24)])),
     ("mixer-groups", |s| mix(s, MAMBA2, &[(Key::MixerHeads, 64), (Key::MixerGroups, 6)])),
     ("hash-layers", |s| s.architecture.experts.hash_layers = 59),
+    ("hash-correction-bias", |s| {
+        (s.architecture.experts.hash_layers, s.architecture.experts.correction_bias) = (3, CorrectionBias::Parameter);
+    }),
     ("world-size", |s| s.layout.mesh.dp = 1 << 27),
     ("world-grid", |s| s.layout.mesh.world = 1000),
     ("world-replicas", |s| (s.layout.mesh.dp, s.layout.mesh.world) = (0, 1000)),
@@ -175,6 +198,14 @@ const BREACHES: &[Breach] = &[
         (s.layout.mesh.cp, s.layout.mesh.context) = (4, Context::AllToAll);
         s.architecture.attention = gqa(48, 6);
     }),
+    ("mixer-heads-context", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.context) = (2, Context::AllToAll);
+        mix(s, LOCAL, &[(Key::MixerHeads, 126), (Key::MixerKvHeads, 2)]);
+    }),
+    ("mixer-kv-heads-context", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.context) = (4, Context::AllToAll);
+        mix(s, LOCAL, &[(Key::MixerHeads, 48), (Key::MixerKvHeads, 6)]);
+    }),
     ("cp-inner-given", |s| (s.layout.mesh.cp, s.layout.mesh.context) = (4, Context::Hierarchical)),
     ("cp-inner", |s| {
         (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 8, Context::Hierarchical);
@@ -187,6 +218,14 @@ const BREACHES: &[Breach] = &[
     ("kv-heads-inner", |s| {
         (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 4, Context::Hierarchical);
         s.architecture.attention = gqa(48, 6);
+    }),
+    ("mixer-heads-inner", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 4, Context::Hierarchical);
+        mix(s, LOCAL, &[(Key::MixerHeads, 132), (Key::MixerKvHeads, 2)]);
+    }),
+    ("mixer-kv-heads-inner", |s| {
+        (s.layout.mesh.cp, s.layout.mesh.cp_inner, s.layout.mesh.context) = (4, 4, Context::Hierarchical);
+        mix(s, LOCAL, &[(Key::MixerHeads, 48), (Key::MixerKvHeads, 6)]);
     }),
     ("global-batch", |s| s.layout.batch.global = 1000),
     ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),
@@ -226,6 +265,10 @@ const BREACHES: &[Breach] = &[
     ("torchtitan-schedules", |s| (s.layout.target, s.layout.schedule) = (Target::Torchtitan, Schedule::ZbH1)),
     ("torchtitan-kv-heads", |s| {
         (s.layout.target, s.architecture.attention, s.layout.mesh.tp) = (Target::Torchtitan, gqa(128, 1), 2);
+    }),
+    ("torchtitan-mixer-kv-heads", |s| {
+        mix(s, LOCAL, &[(Key::MixerHeads, 128), (Key::MixerKvHeads, 1)]);
+        s.layout.target = Target::Torchtitan;
     }),
     ("torchtitan-ep-tp", |s| (s.layout.target, s.layout.mesh.ep) = (Target::Torchtitan, 1)),
     ("weights-kept", |s| s.layout.precision.weights = Dtype::None),
@@ -268,6 +311,15 @@ fn mix(spec: &mut Spec, kind: u64, numbers: &[(Key, u64)]) {
     for (key, number) in numbers {
         set(spec, *key, *number);
     }
+}
+
+/// A mixer that reads the keys and values of the layers in front, all but for these numbers as they are there.
+fn share(spec: &mut Spec, text: &str, numbers: &[(Key, u64)]) {
+    spec.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 64, ..Gqa::DEFAULT });
+    let like = [(Key::MixerHeads, 128), (Key::MixerKvHeads, 8), (Key::MixerHeadDim, 64), (Key::MixerSharedKv, 1)];
+    mix(spec, LOCAL, &like);
+    layers(spec, text);
+    numbers.iter().for_each(|(key, number)| set(spec, *key, *number));
 }
 
 fn list(text: &str) -> Stages {
@@ -345,6 +397,8 @@ fn reasons_are_one_line_without_full_stop() {
 const COSTLY: &[Breach] = &[
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
+    ("mixer-kv-replicated", |s| mix(s, LOCAL, &[(Key::MixerHeads, 128), (Key::MixerKvHeads, 1)])),
+    ("shared-kv-stages", |s| share(s, "a*3AM*57", &[])),
     ("kv-replicated-context", |s| {
         (s.architecture.attention, s.layout.mesh.cp, s.layout.mesh.context) = (gqa(128, 4), 4, Context::AllToAll);
     }),

@@ -84,7 +84,13 @@ fn kept(architecture: Architecture) -> u64 {
 
 /// One layer with a mixer alone.
 fn of_mixer(mixer: Mixer) -> u64 {
-    let layers = Layers { dense: 1, moe: 0, ffn: 8, list: LayerList::parse("m"), ..Layers::DEFAULT };
+    of_layers("m", mixer)
+}
+
+/// Dense layers of a list.
+fn of_layers(list: &str, mixer: Mixer) -> u64 {
+    let list = LayerList::parse(list);
+    let layers = Layers { dense: list.layers(), moe: 0, ffn: 8, list, ..Layers::DEFAULT };
     kept(Architecture {
         hidden: 16,
         vocab: 32,
@@ -101,9 +107,11 @@ fn mixers() {
     // Two of four query heads, one of two key/value heads: query, key, value, output.
     let local = LocalGqa { heads: 4, kv_heads: 2, head_dim: 8, value_dim: 6, ..LocalGqa::DEFAULT };
     assert_eq!(of_mixer(Mixer::LocalGqa(local)), TOKENS * (2 * 8 + 8 + 6 + 2 * 6));
-    // Keys and values of the layer in front are kept there.
-    let reader = LocalGqa { shared_kv: Switch::On, ..local };
-    assert_eq!(of_mixer(Mixer::LocalGqa(reader)), TOKENS * (2 * 8 + 2 * 6));
+    // Keys and values of the layer in front are kept there alone.
+    let like = LocalGqa { heads: 4, kv_heads: 2, head_dim: 8, ..LocalGqa::DEFAULT };
+    let reader = LocalGqa { shared_kv: Switch::On, ..like };
+    let [own, shared] = [like, reader].map(|gqa| of_layers("am", Mixer::LocalGqa(gqa)));
+    assert_eq!(own - shared, TOKENS * (8 + 8));
     // One head of queries and keys, two of values: these before and behind the convolution; decay and write strength of the
     // heads of values; gate, output and gated output.
     let net = GatedDeltaNet { key_heads: 2, value_heads: 4, key_dim: 4, value_dim: 6, conv: 4 };

@@ -582,7 +582,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    pub(crate) const CAPACITY: usize = 160;
+    pub(crate) const CAPACITY: usize = 256;
 
     /// The list of a rank of one stage of a plan.
     #[must_use]

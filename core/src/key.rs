@@ -198,6 +198,16 @@ impl KeySet {
         set
     }
 
+    /// The keys from one on, up to another.
+    pub(crate) const fn between(first: Key, end: Key) -> Self {
+        let (mut set, mut i) = (Self::EMPTY, first as usize);
+        while i < end as usize {
+            set = set.with(Key::ALL[i]);
+            i += 1;
+        }
+        set
+    }
+
     /// The set with one more key.
     #[must_use]
     pub const fn with(self, key: Key) -> Self {
@@ -275,6 +285,8 @@ pub struct Numbers {
     pub(crate) listed: [u64; 3],
     /// Layers of each kind in the layer list, whose length stands for it among the values.
     pub(crate) kinds: [u64; LayerKind::ALL.len()],
+    /// Whether the first layer of that list has a mixer in the place of attention.
+    pub(crate) starts_with_mixer: bool,
 }
 
 impl Numbers {
@@ -284,6 +296,7 @@ impl Numbers {
         dp_follows: false,
         listed: [0; 3],
         kinds: [0; LayerKind::ALL.len()],
+        starts_with_mixer: false,
     };
 
     /// Writes the number of a key.

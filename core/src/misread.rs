@@ -24,9 +24,12 @@ pub fn has_no_key(owner: &str, written: &str) -> Text {
 #[must_use]
 pub fn key_help<'a>(owner: Option<Key>, written: &str, names: impl Iterator<Item = &'a str> + Clone) -> Text {
     let is_key_of = Text::new().str("`").str(written).str("` is a key of ");
-    let own = groups().find(|field| Some(field.key) == owner).and_then(|field| kind_with(field, written));
-    if let Some(kind) = own {
-        return is_key_of.str("the kind `").str(kind.word).str("`");
+    let own = groups().find(|field| Some(field.key) == owner).into_iter().flat_map(|field| kinds_with(field, written));
+    let own = own.map(|kind| kind.word);
+    match own.clone().count() {
+        0 => {}
+        1 => return is_key_of.str("the kind ").text(&listed(own)),
+        _ => return is_key_of.str("the kinds ").text(&listed(own)),
     }
     match holder(written) {
         Some((group, _)) => is_key_of.str("`").str(group.path()).str("`"),
@@ -98,7 +101,7 @@ pub fn given_twice(key: Key) -> Text {
 /// attention shares keys with it, and attention is what most models have.
 fn holder(written: &str) -> Option<(Key, &'static Kind)> {
     let is_top = groups().any(|field| field.key.name() == written);
-    let mut holders = groups().filter_map(|field| Some((field.key, kind_with(field, written)?)));
+    let mut holders = groups().filter_map(|field| Some((field.key, kinds_with(field, written).next()?)));
     let mixer = holders.clone().find(|(key, _)| *key == Key::Mixer);
     let mut others = holders.by_ref().filter(|(key, _)| *key != Key::Mixer);
     match (others.next(), others.next()) {
@@ -112,10 +115,10 @@ fn groups() -> impl Iterator<Item = &'static Field> + Clone {
     Architecture::FIELDS.iter().chain(Layout::FIELDS)
 }
 
-/// The first kind of a group that has a key of this name.
-fn kind_with(field: &'static Field, written: &str) -> Option<&'static Kind> {
-    let Value::Choice { kinds, .. } = &field.value else { return None };
-    kinds.iter().find(|kind| kind.fields.iter().any(|field| field.key.name() == written))
+/// The kinds of a group that have a key of this name.
+fn kinds_with(field: &'static Field, written: &str) -> impl Iterator<Item = &'static Kind> + Clone {
+    let kinds: &[Kind] = if let Value::Choice { kinds, .. } = &field.value { kinds } else { &[] };
+    kinds.iter().filter(move |kind| kind.fields.iter().any(|field| field.key.name() == written))
 }
 
 /// What was written, as far as a line of a message has room for it, and without what would break the line.
@@ -224,6 +227,10 @@ mod tests {
         assert_eq!(help(None, "kv_heads"), "`kv_heads` is a key of `attention`");
         assert_eq!(help(Some(Key::Attention), "kv_heads"), "`kv_heads` is a key of the kind `gqa`");
         assert_eq!(help(Some(Key::Mixer), "kv_heads"), "`kv_heads` is a key of the kind `gqa`");
+        assert_eq!(
+            help(Some(Key::Mixer), "heads"),
+            "`heads` is a key of the kinds `gqa`, `kda`, `lightning` and `mamba2`"
+        );
         assert_eq!(help(Some(Key::Mixer), "kv_rank"), "`kv_rank` is a key of `attention`");
     }
 

@@ -133,8 +133,8 @@ impl Architecture {
         self.active_parameters() - ends
     }
 
-    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer, and what some models have
-    /// beside it; without those of multi-token-prediction modules.
+    /// Elements of persistent buffers: the router's correction bias, one for each expert and layer, tables of routers that look
+    /// experts up, scalars of layers, decays of lightning attention; without those of multi-token-prediction modules.
     ///
     /// # Panics
     /// If a number lies outside what its key may hold.

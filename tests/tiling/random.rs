@@ -214,8 +214,8 @@ impl Random<'_> {
         spec.architecture.layers.list = LayerList::parse(&(text + last));
         let (heads, few) = (self.multiple(tp, 3), self.to(1, 6));
         let kv_heads = self.pick(&[1, heads, tp, few]);
-        spec.architecture.mixer = match self.to(0, 5) {
-            0 => Mixer::LocalGqa(LocalGqa { heads, kv_heads, head_dim: 1, ..LocalGqa::DEFAULT }),
+        spec.architecture.mixer = match self.to(0, 7) {
+            0 | 6 | 7 => Mixer::LocalGqa(LocalGqa { heads, kv_heads, head_dim: 1, ..LocalGqa::DEFAULT }),
             1 => Mixer::GatedDeltaNet(GatedDeltaNet {
                 key_heads: heads,
                 value_heads: if self.rarely(3) { few } else { heads * few },

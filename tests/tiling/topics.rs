@@ -70,6 +70,18 @@ pub(crate) const TOPICS: &[Topic] = &[
         laws: &["heads-tp", "kv-heads", "kv-heads-tp", "heads-context", "kv-heads-context"],
         comes_out: traded_attention,
     },
+    Topic { name: "traded heads of a mixer", laws: &["mixer-heads-context"], comes_out: traded_mixer_heads },
+    Topic {
+        name: "traded key/value heads of a mixer",
+        laws: &["mixer-kv-heads-tp", "mixer-kv-heads-context"],
+        comes_out: traded_mixer_kv_heads,
+    },
+    Topic { name: "heads of a mixer on the inner level", laws: &["mixer-heads-inner"], comes_out: inner_mixer_heads },
+    Topic {
+        name: "key/value heads of a mixer on the inner level",
+        laws: &["mixer-kv-heads-tp", "mixer-kv-heads-inner"],
+        comes_out: inner_mixer_kv_heads,
+    },
     Topic { name: "levels of context", laws: &["cp-inner"], comes_out: levels },
     Topic { name: "heads of the inner level", laws: &["heads-inner"], comes_out: inner_heads },
     Topic {
@@ -330,18 +342,53 @@ fn trades(spec: &Spec) -> bool {
 /// The heads of each tensor-parallel rank, dealt to its context-parallel ranks.
 fn traded_heads(case: &Case) -> bool {
     let mesh = case.spec.layout.mesh;
-    let deal_twice = || {
-        let of_tp = deal_evenly(&things(heads(&case.spec)), mesh.tp)?;
-        of_tp.iter().map(|heads| deal_evenly(heads, mesh.cp)).collect::<Option<Vec<_>>>()
-    };
-    !trades(&case.spec) || deal_twice().is_some()
+    !trades(&case.spec) || fall_twice(heads(&case.spec), mesh.tp, mesh.cp)
+}
+
+/// Heads dealt over tensor-parallel ranks, and those of each over others.
+fn fall_twice(heads: u64, tp: u64, ranks: u64) -> bool {
+    deal_evenly(&things(heads), tp).is_some_and(|hands| hands.iter().all(|hand| deal_evenly(hand, ranks).is_some()))
+}
+
+/// The same where there may be fewer heads than ranks, in either step.
+fn fall_or_repeat_twice(heads: u64, tp: u64, ranks: Option<u64>) -> bool {
+    let Some(of_tp) = kv_hands(&things(heads), tp) else { return false };
+    ranks.is_none_or(|ranks| of_tp.iter().all(|heads| kv_hands(heads, ranks).is_some()))
+}
+
+fn local(spec: &Spec) -> Option<LocalGqa> {
+    match spec.architecture.mixer {
+        Mixer::LocalGqa(gqa) => Some(gqa),
+        _ => None,
+    }
+}
+
+fn traded_mixer_heads(case: &Case) -> bool {
+    let mesh = case.spec.layout.mesh;
+    !trades(&case.spec) || local(&case.spec).is_none_or(|gqa| fall_twice(gqa.heads, mesh.tp, mesh.cp))
+}
+
+fn traded_mixer_kv_heads(case: &Case) -> bool {
+    let mesh = case.spec.layout.mesh;
+    let cp = trades(&case.spec).then_some(mesh.cp);
+    local(&case.spec).is_none_or(|gqa| fall_or_repeat_twice(gqa.kv_heads, mesh.tp, cp))
+}
+
+fn inner_mixer_heads(case: &Case) -> bool {
+    let (local, inner) = (local(&case.spec), inner(&case.spec));
+    let (Some(gqa), Some(inner)) = (local, inner) else { return true };
+    fall_twice(gqa.heads, case.spec.layout.mesh.tp, inner)
+}
+
+fn inner_mixer_kv_heads(case: &Case) -> bool {
+    let Some(gqa) = local(&case.spec) else { return true };
+    fall_or_repeat_twice(gqa.kv_heads, case.spec.layout.mesh.tp, inner(&case.spec))
 }
 
 /// The same of key/value heads, in either step replicated where they are fewer than ranks.
 fn traded_kv_heads(case: &Case) -> bool {
     let (Some(gqa), mesh) = (gqa(&case.spec), case.spec.layout.mesh) else { return true };
-    let Some(of_tp) = kv_hands(&things(gqa.kv_heads), mesh.tp) else { return false };
-    !trades(&case.spec) || of_tp.iter().all(|heads| kv_hands(heads, mesh.cp).is_some())
+    fall_or_repeat_twice(gqa.kv_heads, mesh.tp, trades(&case.spec).then_some(mesh.cp))
 }
 
 /// Under all-to-all each rank of either axis attends for its own heads.
@@ -366,15 +413,12 @@ fn levels(case: &Case) -> bool {
 }
 
 fn inner_heads(case: &Case) -> bool {
-    let of_tp = deal_evenly(&things(heads(&case.spec)), case.spec.layout.mesh.tp);
-    let trade = |inner| of_tp.is_some_and(|hands| hands.iter().all(|heads| deal_evenly(heads, inner).is_some()));
-    inner(&case.spec).is_none_or(trade)
+    inner(&case.spec).is_none_or(|inner| fall_twice(heads(&case.spec), case.spec.layout.mesh.tp, inner))
 }
 
 fn inner_kv_heads(case: &Case) -> bool {
     let (Some(gqa), tp) = (gqa(&case.spec), case.spec.layout.mesh.tp) else { return true };
-    let Some(of_tp) = kv_hands(&things(gqa.kv_heads), tp) else { return false };
-    inner(&case.spec).is_none_or(|inner| of_tp.iter().all(|heads| kv_hands(heads, inner).is_some()))
+    fall_or_repeat_twice(gqa.kv_heads, tp, inner(&case.spec))
 }
 
 /// Sequences handed out one by one until every replica has run its micro-batches: none is missing, none is left.

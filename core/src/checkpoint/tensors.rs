@@ -278,9 +278,9 @@ impl Section {
         if name.contains(EXPERT) {
             text += &name.replace(EXPERT, &braces([Run::of(0, shape.remove(0), 1)?].into_iter())?);
         } else if self.twice {
-            // Which of two blocks stands behind the module's name.
-            let (module, rest) = name.split_once('.')?;
-            text.extend([module, ".{0..1}.", rest]);
+            // Which of two blocks stands behind the module's name, or a tensor's of its own.
+            let (module, rest) = name.find('.').map_or((name, ""), |dot| name.split_at(dot));
+            text.extend([module, ".{0..1}", rest]);
         } else {
             text += name;
         }

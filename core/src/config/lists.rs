@@ -51,6 +51,16 @@ pub(super) fn blocks(
     blocks
 }
 
+/// The same of a list that may be absent.
+pub(super) fn blocks_if(
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    layers: u64,
+    words: &[(&str, LayerKind)],
+) -> Option<Vec<LayerKind>> {
+    if fields.has(name) { Some(blocks(fields, name, layers, words)) } else { None }
+}
+
 /// What an item of a list means, by the words for it as JSON.
 pub(super) fn block(words: &[(&str, LayerKind)], item: &Value) -> Option<LayerKind> {
     let written = item.to_string();
@@ -60,16 +70,6 @@ pub(super) fn block(words: &[(&str, LayerKind)], item: &Value) -> Option<LayerKi
 /// What some layers have in the place of attention; where none has, what is said of it means nothing.
 pub(super) fn mixer(layers: &Layers, mixer: Mixer) -> Mixer {
     if layers.list.count(LayerKind::Mixer) > 0 { mixer } else { Mixer::None }
-}
-
-/// The same of a list that may be absent.
-pub(super) fn blocks_if(
-    fields: &mut Fields<'_>,
-    name: &'static str,
-    layers: u64,
-    words: &[(&str, LayerKind)],
-) -> Option<Vec<LayerKind>> {
-    if fields.has(name) { Some(blocks(fields, name, layers, words)) } else { None }
 }
 
 /// Words for two kinds of block, as JSON.

@@ -3,7 +3,7 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::lists::{blocks, listed, listed_count, mixer};
+use super::lists::{blocks, listed, listed_count, mixer, pairs};
 use super::parts::{bias, ends, gqa_of_width, grouped, routed_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{
@@ -66,7 +66,7 @@ fn layers(fields: &mut Fields<'_>) -> Layers {
     let windows = [("0", LayerKind::Attention), ("1", LayerKind::Mixer)];
     let mixers = blocks(fields, "hybrid_layer_pattern", count, &windows);
     let ffns = blocks(fields, "moe_layer_freq", count, &[("0", LayerKind::Dense), ("1", LayerKind::Moe)]);
-    Layers { ffn, ..listed(mixers.into_iter().zip(ffns).map(|(mixer, ffn)| [mixer, ffn])) }
+    Layers { ffn, ..listed(pairs(&mixers, ffns)) }
 }
 
 /// What the absence of such a field means, not all code agrees on.

@@ -3,7 +3,7 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::lists::{blocks, listed, listed_count, mixer};
+use super::lists::{LINEAR, blocks, listed, listed_count, mixer};
 use super::parts::{all_moe, ends, gqa_of_width, local_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, CorrectionBias, Experts, Gqa, LayerKind, Lightning, Mixer, QkNorm};
@@ -65,8 +65,7 @@ pub(super) const MINIMAX_M2: ModelType = ModelType {
 
 fn minimax(fields: &mut Fields<'_>) -> Architecture {
     let count = listed_count(fields);
-    let words = [(r#""full_attention""#, LayerKind::Attention), (r#""linear_attention""#, LayerKind::Mixer)];
-    let mixers = blocks(fields, "layer_types", count, &words);
+    let mixers = blocks(fields, "layer_types", count, &LINEAR);
     let layers = listed(mixers.into_iter().map(|mixer| [mixer, LayerKind::Moe]));
     let attention = gqa_of_width(fields);
     // Its heads are those of attention, each with keys and values of its own.

@@ -29,6 +29,10 @@ pub enum Quantity {
     LayersOf(LayerKind),
     /// Layers of the layer list that have compressed attention, lightly or heavily.
     CompressedLayers,
+    /// 1 where the layer list starts with a mixer, else 0.
+    StartsWithMixer,
+    /// Width of a head of grouped-query attention, given or not.
+    HeadWidth,
     /// Virtual stages of the stage list.
     ListedStages,
     /// Decoder layers of the stage list.
@@ -74,7 +78,8 @@ impl Quantity {
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Places => SHAPE,
             Self::Layers => LAYERS,
-            Self::LayersOf(_) | Self::CompressedLayers => &[Key::LayersList],
+            Self::LayersOf(_) | Self::CompressedLayers | Self::StartsWithMixer => &[Key::LayersList],
+            Self::HeadWidth => &[Key::AttentionHeadDim, Key::AttentionHeads, Key::Hidden],
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
             Self::ListedMtpRank => &[Key::StagesList, Key::MeshPp],
             Self::Group => &[Key::BatchGroup, Key::MeshPp],
@@ -139,6 +144,8 @@ impl Quantity {
             Self::LayersOf(kind) => numbers.kinds[kind as usize] as u128,
             Self::Layers
             | Self::CompressedLayers
+            | Self::StartsWithMixer
+            | Self::HeadWidth
             | Self::Places
             | Self::Group
             | Self::HeadBlocks
@@ -175,6 +182,8 @@ impl Quantity {
                 let [.., compressed, heavy, _, _] = numbers.kinds;
                 compressed as u128 + heavy as u128
             }
+            Self::StartsWithMixer => numbers.starts_with_mixer as u128,
+            Self::HeadWidth => head_width(numbers) as u128,
             // No module is on no rank, and so not on the first.
             Self::ListedMtpRank if numbers.listed[1] == 0 => 1,
             Self::ListedMtpRank => zero_or(numbers.listed[2].checked_rem(numbers.of(Key::MeshPp))) as u128,
@@ -203,13 +212,20 @@ pub(crate) const fn shape(n: &Numbers) -> Shape {
     Shape::of(schedule, n.of(Key::MeshPp), n.of(Key::MeshVpp), n.of(Key::StagesList))
 }
 
+/// See [`Quantity::HeadWidth`].
+const fn head_width(n: &Numbers) -> u64 {
+    match n.of(Key::AttentionHeadDim) {
+        0 => zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))),
+        head_dim => head_dim,
+    }
+}
+
 /// The fewest heads whose projections are whole blocks of quantised weights.
 pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
     let block = n.of(Key::PrecisionBlock);
     // A width of 0 fills any block.
     let widths = match n.get(Key::AttentionHeadDim) {
-        Some(0) => [zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))), n.of(Key::AttentionValueDim), 0],
-        Some(head_dim) => [head_dim, n.of(Key::AttentionValueDim), 0],
+        Some(_) => [head_width(n), n.of(Key::AttentionValueDim), 0],
         None => {
             let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
             // A replicated rotary part is apart from the heads that are split.

@@ -49,6 +49,7 @@ impl When {
             Self::PipelinedFor(target) => for_target(text, target).str(", with more than one stage"),
             Self::MoeFor(target) => for_target(text, target).str(", with experts"),
             Self::GqaFor(target) => for_target(text, target).str(", under grouped-query attention"),
+            Self::MixerFor(target) => for_target(text, target).str(", with `mixer: gqa`"),
             _ => text.str(self.words()),
         }
     }
@@ -57,6 +58,12 @@ impl When {
         match self {
             Self::Gqa => "under grouped-query attention",
             Self::LayerList => "with a layer list",
+            Self::NoneListed => "without a layer list that has networks",
+            Self::Alone => "with a layer list that has `d` or `e`",
+            Self::Unusual => "with `layers.beside`, `hyper_connections` or a layer list that has `d` or `e`",
+            Self::MixerAllToAll => "under all-to-all context parallelism, with `mixer: gqa`",
+            Self::MixerInner => "under hierarchical context parallelism, with `mixer: gqa`",
+            Self::Hashed => "with `experts.hash_layers`",
             Self::NoMixer => "without a mixer",
             Self::Mixer => "with a mixer",
             Self::Compressed => "under compressed attention",
@@ -130,6 +137,8 @@ const fn named(text: Text, quantity: Quantity) -> Text {
         Quantity::Layers => text.str("the number of layers in `layers.list`, or `layers.dense` + `layers.moe`,"),
         Quantity::LayersOf(kind) => text.str("the number of layers with ").str(kind.name()).str(" in `layers.list`"),
         Quantity::CompressedLayers => text.str("the number of layers with compressed attention in `layers.list`"),
+        Quantity::StartsWithMixer => text.str("the number of layers with a mixer that start `layers.list`"),
+        Quantity::HeadWidth => text.str("`attention.head_dim`, or `hidden` / `attention.heads`,"),
         Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),

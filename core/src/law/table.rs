@@ -4,7 +4,7 @@ use super::Quantity::{self, Just, Of, Product, Sum};
 use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
-use crate::spec::{Beside, Checkpoint, LayerKind, NUMBER_MAX, Schedule, StageList, Target, ZeroStage};
+use crate::spec::{Beside, Checkpoint, CorrectionBias, LayerKind, NUMBER_MAX, Schedule, StageList, Target, ZeroStage};
 use crate::stages::CHUNKS_MAX;
 
 const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
@@ -30,8 +30,8 @@ pub const LAWS: &[Law] = &[
         "layer-count",
         &[Key::LayersMoe, Key::LayersDense],
         AtLeast(LAYERS, Just(1)),
-        When::Always,
-        "a model has at least one decoder layer",
+        When::NoneListed,
+        "a model has at least one decoder layer, with a feed-forward network",
     ),
     law(
         "moe-every",
@@ -97,6 +97,27 @@ pub const LAWS: &[Law] = &[
         "layers `c` and `h` have `attention: compressed`",
     ),
     law(
+        "layer-list-alone",
+        &[Key::LayersBeside, Key::LayersList],
+        Rule::OneOf(Key::LayersBeside, &[Beside::None as u64]),
+        When::Alone,
+        "of a list with `d` or `e` each block is a layer of its own, and nothing stands beside it",
+    ),
+    law(
+        "hyper-connections-beside",
+        &[Key::LayersBeside, Key::HyperConnections],
+        Rule::OneOf(Key::LayersBeside, &[Beside::None as u64]),
+        When::Given(Key::HyperConnections),
+        "hyper-connections mix residual streams around a layer's mixer and its one feed-forward network",
+    ),
+    law(
+        "mtp-layers",
+        &[Key::Mtp],
+        AtMost(Of(Key::Mtp), Just(0)),
+        When::Unusual,
+        "a module for multi-token prediction is attention and one feed-forward network, which layers of this model are not",
+    ),
+    law(
         "dense-ffn-given",
         &[Key::LayersFfn],
         Rule::Given(Key::LayersFfn),
@@ -130,6 +151,13 @@ pub const LAWS: &[Law] = &[
         AtMost(Of(Key::ExpertsSharedFfn), Just(0)),
         When::NoShared,
         "`experts.shared_ffn` is the width of shared experts, and there are none",
+    ),
+    law(
+        "shared-gate-unused",
+        &[Key::ExpertsSharedGate, Key::ExpertsShared],
+        AtMost(Of(Key::ExpertsSharedGate), Just(0)),
+        When::NoShared,
+        "`experts.shared_gate` weighs shared experts, and there are none",
     ),
     law(
         "top-k",
@@ -172,6 +200,13 @@ pub const LAWS: &[Law] = &[
         Divides(Of(Key::AttentionHeads), Of(Key::Hidden)),
         When::HeadDimFollows,
         "without `attention.head_dim` the heads share out the hidden width",
+    ),
+    law(
+        "key-as-value",
+        &[Key::AttentionValueDim],
+        AtMost(Of(Key::AttentionValueDim), Just(0)),
+        When::Given(Key::AttentionKeyAsValue),
+        "where values are the keys, they are as wide",
     ),
     law(
         "indexer-heads-given",
@@ -223,6 +258,34 @@ pub const LAWS: &[Law] = &[
         "each key/value head serves the same number of query heads",
     ),
     law(
+        "shared-kv-first",
+        &[Key::LayersList],
+        AtMost(Quantity::StartsWithMixer, Just(0)),
+        When::Given(Key::MixerSharedKv),
+        "with `mixer.shared_kv` layers `m` read the keys and values of the layer in front, and the first has none",
+    ),
+    law(
+        "shared-kv-heads",
+        &[Key::MixerKvHeads, Key::AttentionKvHeads],
+        Equal(Of(Key::MixerKvHeads), Of(Key::AttentionKvHeads)),
+        When::Given(Key::MixerSharedKv),
+        "keys and values of the layer in front are those of `attention`",
+    ),
+    law(
+        "shared-kv-dim",
+        &[Key::MixerHeadDim, Key::AttentionHeadDim],
+        Equal(Of(Key::MixerHeadDim), Quantity::HeadWidth),
+        When::Given(Key::MixerSharedKv),
+        "keys of the layer in front are as wide as the queries that meet them",
+    ),
+    law(
+        "shared-kv-value",
+        &[Key::MixerValueDim],
+        Equal(Of(Key::MixerValueDim), Of(Key::AttentionValueDim)),
+        When::Given(Key::MixerSharedKv),
+        "values of the layer in front are as wide as they are there",
+    ),
+    law(
         "mixer-value-heads",
         &[Key::MixerKeyHeads, Key::MixerValueHeads],
         Divides(Of(Key::MixerKeyHeads), Of(Key::MixerValueHeads)),
@@ -242,6 +305,13 @@ pub const LAWS: &[Law] = &[
         AtMost(Of(Key::ExpertsHashLayers), Of(Key::LayersMoe)),
         When::Given(Key::ExpertsHashLayers),
         "a table routes the tokens of the first layers with experts",
+    ),
+    law(
+        "hash-correction-bias",
+        &[Key::ExpertsCorrectionBias, Key::ExpertsHashLayers],
+        Rule::OneOf(Key::ExpertsCorrectionBias, &[CorrectionBias::Off as u64, CorrectionBias::On as u64]),
+        When::Hashed,
+        "routers that look experts up have no scores to correct, and a parameter would stand in all layers",
     ),
     law(
         "world-size",
@@ -524,6 +594,20 @@ pub const LAWS: &[Law] = &[
         "all-to-all context parallelism deals key/value heads too, or replicates each the same number of times",
     ),
     law(
+        "mixer-heads-context",
+        &[Key::MeshCp, Key::MixerHeads],
+        Divides(Product(&[Key::MeshTp, Key::MeshCp]), Of(Key::MixerHeads)),
+        When::MixerAllToAll,
+        "all-to-all context parallelism deals the heads of a tensor-parallel rank over context-parallel ranks",
+    ),
+    law(
+        "mixer-kv-heads-context",
+        &[Key::MeshCp, Key::MixerKvHeads],
+        EitherDivides(Product(&[Key::MeshTp, Key::MeshCp]), Of(Key::MixerKvHeads)),
+        When::MixerAllToAll,
+        "all-to-all context parallelism deals key/value heads too, or replicates each the same number of times",
+    ),
+    law(
         "cp-inner-given",
         &[Key::MeshCpInner],
         Rule::Given(Key::MeshCpInner),
@@ -556,6 +640,20 @@ pub const LAWS: &[Law] = &[
         &[Key::MeshCpInner, Key::AttentionKvHeads],
         EitherDivides(Product(&[Key::MeshTp, Key::MeshCpInner]), Of(Key::AttentionKvHeads)),
         When::GqaInner,
+        "the inner level deals key/value heads too, or replicates each the same number of times",
+    ),
+    law(
+        "mixer-heads-inner",
+        &[Key::MeshCpInner, Key::MixerHeads],
+        Divides(Product(&[Key::MeshTp, Key::MeshCpInner]), Of(Key::MixerHeads)),
+        When::MixerInner,
+        "the inner level deals the heads of a tensor-parallel rank over its ranks",
+    ),
+    law(
+        "mixer-kv-heads-inner",
+        &[Key::MeshCpInner, Key::MixerKvHeads],
+        EitherDivides(Product(&[Key::MeshTp, Key::MeshCpInner]), Of(Key::MixerKvHeads)),
+        When::MixerInner,
         "the inner level deals key/value heads too, or replicates each the same number of times",
     ),
     law(
@@ -701,6 +799,13 @@ pub const LAWS: &[Law] = &[
         "torchtitan 0.3 does not replicate key/value heads (pytorch/torchtitan#2574)",
     ),
     law(
+        "torchtitan-mixer-kv-heads",
+        &[Key::MeshTp, Key::MixerKvHeads],
+        Divides(Of(Key::MeshTp), Of(Key::MixerKvHeads)),
+        When::MixerFor(Target::Torchtitan),
+        "torchtitan 0.3 does not replicate key/value heads (pytorch/torchtitan#2574)",
+    ),
+    law(
         "torchtitan-ep-tp",
         &[Key::MeshEp, Key::MeshTp],
         AtLeast(Of(Key::MeshEp), Of(Key::MeshTp)),
@@ -730,7 +835,7 @@ pub const LAWS: &[Law] = &[
     ),
     law(
         "worked-example-layers",
-        &[Key::AccountingCheckpoint, Key::LayersList, Key::LayersBeside],
+        &[Key::AccountingCheckpoint],
         Rule::OneOf(Key::AccountingCheckpoint, &[Checkpoint::SubBlock as u64]),
         When::Composed,
         "one checkpoint a layer is counted for layers that are attention and one feed-forward network",
@@ -770,6 +875,20 @@ pub const ADVICE: &[Law] = &[
         AtMost(Of(Key::MeshTp), Of(Key::AttentionKvHeads)),
         When::Gqa,
         "ranks beyond the key/value heads hold copies of them: keys, values and their cache stop shrinking",
+    ),
+    law(
+        "mixer-kv-replicated",
+        &[Key::MeshTp],
+        AtMost(Of(Key::MeshTp), Of(Key::MixerKvHeads)),
+        When::Given(Key::MixerKvHeads),
+        "ranks beyond the key/value heads hold copies of them: keys, values and their cache stop shrinking",
+    ),
+    law(
+        "shared-kv-stages",
+        &[Key::MeshPp],
+        AtMost(Of(Key::MeshPp), Just(1)),
+        When::Given(Key::MixerSharedKv),
+        "a stage that starts with shared keys and values gets them from the stage in front, which is not counted",
     ),
     law(
         "kv-replicated-context",

@@ -13,10 +13,24 @@ pub enum When {
     Gqa,
     /// Where layers are listed one by one.
     LayerList,
+    /// Where no layer list says that a layer has a feed-forward network.
+    NoneListed,
+    /// Where the blocks of a layer list are layers of their own.
+    Alone,
+    /// Where layers have more or less than a mixer and one feed-forward network around one residual stream.
+    Unusual,
     /// Where no mixer is described.
     NoMixer,
     /// Where one is.
     Mixer,
+    /// Where the mixer is attention whose heads all-to-all context parallelism deals.
+    MixerAllToAll,
+    /// Where its inner level deals them.
+    MixerInner,
+    /// For one framework, where the mixer is grouped-query attention.
+    MixerFor(Target),
+    /// Where some routers look experts up.
+    Hashed,
     /// Under compressed attention.
     Compressed,
     /// Under any other.
@@ -138,9 +152,26 @@ const fn has_dense(n: &Numbers) -> bool {
     n.values[Key::LayersDense as usize] > 0 || beside
 }
 
-/// Each kind of mixer has one of these, and none of them may be 0.
+/// Whether a mixer is described: every kind has keys of its own, and they are there whatever they hold.
 const fn has_mixer(n: &Numbers) -> bool {
-    n.of(Key::MixerHeads) + n.of(Key::MixerKeyHeads) + n.of(Key::MixerInner) > 0
+    const KEYS: KeySet = KeySet::between(Key::Mixer, Key::Experts);
+    n.present.intersects(KEYS)
+}
+
+/// Whether the blocks of the layer list are layers of their own: a layer of two blocks counts twice among its kinds.
+const fn is_alone(n: &Numbers) -> bool {
+    let (mut blocks, mut kind) = (0, 0);
+    while kind < n.kinds.len() {
+        blocks += n.kinds[kind];
+        kind += 1;
+    }
+    let layers = n.values[Key::LayersList as usize];
+    layers > 0 && blocks == layers
+}
+
+/// Whether layers are more than a mixer and one feed-forward network around one residual stream, or less.
+const fn is_unusual(n: &Numbers) -> bool {
+    n.values[Key::LayersBeside as usize] > 0 || n.values[Key::HyperConnections as usize] > 0 || is_alone(n)
 }
 
 /// The keys that decide whether some layers have a dense network.
@@ -203,6 +234,16 @@ impl When {
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
             Self::LayerList => of[Key::LayersList as usize] > 0,
+            Self::NoneListed => {
+                let [.., dense, moe] = n.kinds;
+                dense + moe == 0
+            }
+            Self::Alone => is_alone(n),
+            Self::Unusual => is_unusual(n),
+            Self::MixerAllToAll => is_all_to_all(n) && n.get(Key::MixerKvHeads).is_some(),
+            Self::MixerInner => Self::Inner.applies(n) && n.get(Key::MixerKvHeads).is_some(),
+            Self::MixerFor(target) => of[Key::Target as usize] == target as u64 && n.get(Key::MixerKvHeads).is_some(),
+            Self::Hashed => moe && of[Key::ExpertsHashLayers as usize] > 0,
             Self::NoMixer => !has_mixer(n),
             Self::Mixer => has_mixer(n),
             Self::Compressed => of[Key::AttentionOutputRank as usize] > 0,
@@ -276,7 +317,9 @@ impl When {
             Self::Always | Self::Gqa | Self::NoMixer | Self::Mixer | Self::Compressed | Self::NotCompressed => {
                 KeySet::EMPTY
             }
-            Self::LayerList => KeySet::of(&[Key::LayersList]),
+            Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),
+            Self::Unusual => KeySet::of(&[Key::LayersList, Key::LayersBeside, Key::HyperConnections]),
+            Self::Hashed => KeySet::of(&[Key::LayersMoe, Key::ExpertsHashLayers]),
             Self::Composed => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
             Self::Dense => DENSE,
             Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),
@@ -290,7 +333,7 @@ impl When {
             Self::HeadDimFollows => KeySet::of(&[Key::AttentionHeadDim]),
             Self::ExpertZeroInPipeline => KeySet::of(&[Key::ZeroExpert, Key::ZeroDense, Key::MeshPp, Key::LayersMoe]),
             Self::KvTraded => KeySet::of(&[Key::MeshCp, Key::MeshContext, Key::MeshTp, Key::AttentionKvHeads]),
-            Self::GqaFor(_) => KeySet::of(&[Key::Target]),
+            Self::GqaFor(_) | Self::MixerFor(_) => KeySet::of(&[Key::Target]),
             Self::PipelinedFor(_) => KeySet::of(&[Key::Target, Key::MeshPp]),
             Self::MoeFor(_) => KeySet::of(&[Key::Target, Key::LayersMoe]),
             Self::HeadBlocks | Self::KvHeadBlocks => BLOCKS,
@@ -302,9 +345,11 @@ impl When {
             Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
-            Self::Ring | Self::AllToAll | Self::GqaAllToAll => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
+            Self::Ring | Self::AllToAll | Self::GqaAllToAll | Self::MixerAllToAll => {
+                KeySet::of(&[Key::MeshCp, Key::MeshContext])
+            }
             Self::Hierarchical | Self::NotHierarchical => KeySet::of(&[Key::MeshContext]),
-            Self::Inner | Self::GqaInner => KeySet::of(&[Key::MeshContext, Key::MeshCpInner]),
+            Self::Inner | Self::GqaInner | Self::MixerInner => KeySet::of(&[Key::MeshContext, Key::MeshCpInner]),
             Self::SequenceParallel => KeySet::of(&[Key::MeshSequenceParallel]),
             Self::WholeSequence | Self::NoSequenceParallel => {
                 KeySet::of(&[Key::MeshSequenceParallel, Key::MeshCp, Key::MeshContext])

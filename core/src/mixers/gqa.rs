@@ -109,9 +109,11 @@ enum Source {
 struct Widths {
     heads: Dim,
     kv_heads: Dim,
-    /// Width of a head, of what the query projection makes of it, and of a value.
+    /// Width of a head.
     dim: Dim,
+    /// What the query projection makes of it, a gate behind it.
     query: Dim,
+    /// Width of a value head.
     value: Dim,
     bias: Bias,
     qk_norm: QkNorm,

@@ -157,7 +157,12 @@ impl At<'_> {
         match (self.slot, &self.plan.spec().architecture) {
             (Slot::Mixer, architecture) => match &architecture.mixer {
                 Mixer::LocalGqa(gqa) => Some(gqa.scored(self)),
-                _ => None,
+                Mixer::None
+                | Mixer::GatedDeltaNet(_)
+                | Mixer::Kda(_)
+                | Mixer::Lightning(_)
+                | Mixer::Mamba1(_)
+                | Mixer::Mamba2(_) => None,
             },
             _ => Some(self.sizes.heads),
         }
@@ -165,8 +170,17 @@ impl At<'_> {
 
     /// Lists buffers that are saved with the weights.
     pub(crate) const fn buffers(self, list: &mut Sink<'_>, w: &Entry) {
-        if let (Slot::Mixer, Mixer::Lightning(lightning)) = (self.slot, &self.plan.spec().architecture.mixer) {
-            lightning.buffers(list, w);
+        if !matches!(self.slot, Slot::Mixer) {
+            return;
+        }
+        match &self.plan.spec().architecture.mixer {
+            Mixer::Lightning(lightning) => lightning.buffers(list, w),
+            Mixer::None
+            | Mixer::LocalGqa(_)
+            | Mixer::GatedDeltaNet(_)
+            | Mixer::Kda(_)
+            | Mixer::Mamba1(_)
+            | Mixer::Mamba2(_) => {}
         }
     }
 }

@@ -16,7 +16,7 @@ group! {
         dense: number at least 0 = LayersDense, default 0;
         /// Layers with a router and experts.
         moe: number at least 0 = LayersMoe, default 0;
-        /// Width of the dense feed-forward network; needed where `layers.dense` is not 0.
+        /// Width of the dense feed-forward network; needed where `layers.dense` is not 0 or it stands beside experts.
         ffn: number at least 0 = LayersFfn, default 0;
         /// From one layer with experts to the next; 2 puts a dense layer in front of each.
         moe_every: number at least 1 = LayersMoeEvery, default 1;

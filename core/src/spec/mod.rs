@@ -146,6 +146,7 @@ impl Spec {
                 n.kinds[kind] = a.layers.list.count(LayerKind::ALL[kind]);
                 kind += 1;
             }
+            n.starts_with_mixer = a.layers.list.has(LayerKind::Mixer, 0);
         }
         a.attention.read(n);
         if !matches!(a.mixer, Mixer::None) {

@@ -116,7 +116,7 @@ const fn layer_meant_by(letter: u8) -> &'static str {
         b'E' => "experts alone are a small `e`",
         b't' | b'T' => "a layer with attention is `a`, with experts `A`",
         b'l' | b'L' | b's' | b'S' => "a layer with the mixer of `mixer` is `m`, with experts `M`",
-        b'x' | b'X' => "repetition is `*`: `(MMMA)*12`",
+        b'x' => "repetition is `*`: `(MMMA)*12`",
         b'[' | b']' | b'{' | b'}' => "a group stands in parentheses: `(MMMA)*12`",
         b'0'..=b'9' => "a number stands behind what it repeats: `(MMMA)*12`",
         b')' => "a group begins with `(`",

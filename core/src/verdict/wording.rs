@@ -5,7 +5,7 @@ use super::{Carried, Violation, is_valid};
 use crate::bytes::Bytes;
 use crate::inventory::{Inventory, Phase, Role};
 use crate::key::Key;
-use crate::law::{self, Law, Quantity, Rule};
+use crate::law::{self, Law, Quantity, Rule, When};
 use crate::plan::Plan;
 use crate::saturating::{cut, zero_or};
 use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, ZeroStage};
@@ -60,6 +60,11 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
         Quantity::Layers => text.str("the number of layers in `layers.list`"),
         Quantity::LayersOf(kind) => text.str("the number of layers with ").str(kind.name()).str(" in `layers.list`"),
         Quantity::CompressedLayers => text.str("the number of layers with compressed attention in `layers.list`"),
+        Quantity::StartsWithMixer => text.str("the number of layers with a mixer in front in `layers.list`"),
+        Quantity::HeadWidth if spec.numbers().of(Key::AttentionHeadDim) > 0 => {
+            return assigned(text, Key::AttentionHeadDim, spec);
+        }
+        Quantity::HeadWidth => text.str("`hidden` / `attention.heads`"),
         Quantity::ListedStages => text.str("the number of stages in `stages.list`"),
         Quantity::ListedLayers => text.str("the number of layers in `stages.list`"),
         Quantity::ListedMtp => text.str("the number of MTP modules in `stages.list`"),
@@ -188,6 +193,12 @@ impl Violation {
             Rule::AtMost(Quantity::CompressedLayers, _) => {
                 layers_with(text, law.rule, spec).str(" with compressed attention, and `attention` is of another kind")
             }
+            Rule::AtMost(Quantity::StartsWithMixer, _) => {
+                text.str("`layers.list` starts with a layer that would read the keys and values of one in front")
+            }
+            Rule::AtMost(Quantity::Of(Key::Mtp), Quantity::Just(0)) => {
+                assigned(text, Key::Mtp, spec).str(" does not go with these layers")
+            }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -202,7 +213,13 @@ impl Violation {
                 .str(" is not among what `target` = ")
                 .str(spec.layout.target.word())
                 .str(" runs"),
-            Rule::OneOf(key, _) => assigned(text, key, spec).str(" does not go with layers that differ"),
+            Rule::OneOf(key, _) => assigned(text, key, spec).str(" does not go with ").str(match law.when {
+                When::LayerList => "`layers.list`",
+                When::Alone => "a list of blocks alone",
+                When::Given(Key::HyperConnections) => "`hyper_connections`",
+                When::Hashed => "`experts.hash_layers`",
+                _ => "layers of several mixers or blocks",
+            }),
             Rule::LayersFallToStages => misfit(text, spec),
             Rule::ChunksOfSchedule => chunks(text, spec),
             Rule::LastGroupFills => {
@@ -322,10 +339,13 @@ impl Violation {
             }
             Rule::AtLeast(Quantity::ListedMtpRank, _) => list_help(text, spec),
             Rule::AtLeast(Quantity::LayersOf(_), _) => {
-                text.str("write `m` for its layers in `layers.list`, such as \"(MMMA)*12\", or leave out `mixer`")
+                text.str("write `m` for its layers in `layers.list`, such as \"(MMMA)*12\", or `mixer: none`")
             }
             Rule::AtMost(Quantity::LayersOf(_), _) => {
                 text.str("write `mixer: …` of one of its kinds, or `a` for layers with attention")
+            }
+            Rule::AtMost(Quantity::StartsWithMixer, _) => {
+                text.str("write `a` or `A` for the first layer, whose keys and values others can read")
             }
             Rule::AtMost(Quantity::CompressedLayers, _) => {
                 text.str("write `a` for layers with attention, `m` for those with the mixer of `mixer`")

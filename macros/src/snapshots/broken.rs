@@ -62,7 +62,7 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            147573952589676412928,
+            151115727451828646838272,
         )
         .broken(&Self::__SPEC_MAIN, [2596148429267413814265248164610048, 0]);
     ///Layout `Main` of [`Small`].
@@ -94,7 +94,7 @@ const _: () = {
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
             __enforce(__at, __laws, B, [1333122218429133393152334718269588739, 0], S)
         }
-        const _: () = e(111, 170141183460469231879261256305560518656);
-        const _: () = __enforce_budget(101usize, B, S);
+        const _: () = e(111, 170141183460469382847414755544530944000);
+        const _: () = __enforce_budget(116usize, B, S);
     }
 };

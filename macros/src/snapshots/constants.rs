@@ -49,7 +49,7 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            1268290957606912,
+            1298729940589477888,
         )
         .broken(&Self::__SPEC_MAIN, [28334198897217871282177, 0]);
     ///Layout `Main` of [`Small`].
@@ -81,30 +81,30 @@ const _: () = {
         }
         const _: () = {
             const fn world_size() {
-                e(73, 170141183460469231731687303720179073024)
+                e(73, 170141183460469231731687308113930616832)
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(74, 170141183460469231731687304265639919616)
+                e(74, 170141183460469231731687866665837527040)
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(74, 1099511627776)
+                e(74, 1125899906842624)
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(74, 140737488355328)
+                e(74, 144115188075855872)
             }
             dense_ffn_tp()
         };
-        const _: () = e(83, 1125899906842624);
+        const _: () = e(83, 1152921504606846976);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(102usize, B, S);
+        const _: () = __enforce_budget(117usize, B, S);
     }
 };

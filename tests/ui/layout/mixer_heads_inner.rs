@@ -1,0 +1,23 @@
+// mixer-heads-inner: 36 heads do not fall to 4 x 2 ranks.
+use moe_model::moe_model;
+
+moe_model! {
+    /// MiMo-V2-Flash.
+    pub struct MimoV2Flash;
+
+    hidden: 4096,
+    vocab: 152_576,
+    layers: layers { dense: 1, moe: 47, ffn: 16_384, list: "aMMMMA(MMMMMA)*7" },
+    attention: gqa { heads: 64, kv_heads: 4, head_dim: 192, value_dim: 128 },
+    mixer: gqa { heads: 36, kv_heads: 4, head_dim: 192, value_dim: 128, sinks: on },
+    experts: experts { routed: 256, active: 8, ffn: 2048, correction_bias: on },
+
+    layout Cluster: layout {
+        mesh: mesh { dp: 8, tp: 4, cp: 4, cp_inner: 2, context: hierarchical, pp: 4, ep: 32, sequence_parallel: on },
+        zero: optimizer,
+        batch: batch { sequence: 4096, count: 8 },
+        accounting: paper { kernel: flash },
+    },
+}
+
+fn main() {}
