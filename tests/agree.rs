@@ -1,7 +1,8 @@
 //! Two ways to the same figure: sums of parts against the list itself, the peak that looks at few stages against all
 //! of them, laws against dealing one by one, the compiler's const evaluation against the run time, for random layouts.
 
-use moe_model::inventory::{Block, Lifetime};
+use moe_model::checkpoint::{Naming, Tensor};
+use moe_model::inventory::{Block, Lifetime, Module};
 use moe_model::spec::{
     Accounting, Attention, Batch, Beside, Bias, Capacity, Checkpoint, Compressed, Context, CorrectionBias, Dropless,
     Dtype, Experts, Factor, Gqa, Kernel, LayerKind, LayerList, Layers, Mesh, Mixer, Mla, Norm, Paper, Placement, Pool,
@@ -9,6 +10,7 @@ use moe_model::spec::{
     WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Key, Phase, Plan, Role, judge, moe_model};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Legal layouts that a run looks at.
@@ -333,6 +335,20 @@ fn the_longest_lists_are_listed_whole() {
     assert_eq!(judged, Attention::KINDS.len() * Mixer::KINDS.len() * 8);
     // The longest fills most of the list: more options need more room.
     assert!((200..=240).contains(&longest), "{longest}");
+}
+
+/// Each tensor of a model has a name of its own, and all of them together are what is said of a checkpoint.
+#[test]
+fn a_checkpoint_holds_every_tensor_once() {
+    for plan in plans() {
+        let architecture = &plan.spec().architecture;
+        let tensors = architecture.checkpoint(&Naming::LLAMA);
+        let own = || tensors.iter().filter(|tensor| tensor.module != Module::Mtp);
+        let names: BTreeSet<String> = own().map(|tensor| tensor.name.to_string()).collect();
+        assert_eq!(names.len(), own().count(), "{architecture:#?}");
+        let elements: u64 = own().map(Tensor::elements).sum();
+        assert_eq!(elements, architecture.checkpoint_elements(), "{architecture:#?}");
+    }
 }
 
 #[test]

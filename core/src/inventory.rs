@@ -586,6 +586,7 @@ impl Inventory {
 
     /// The list of a rank of one stage of a plan.
     #[must_use]
+    #[allow(clippy::large_stack_arrays)] // 50 KiB, for the length of a call
     pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
         let mut entries = [Entry::NONE; Self::CAPACITY];
         let mut list = Sink::new(&mut entries);

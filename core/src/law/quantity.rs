@@ -224,15 +224,14 @@ const fn head_width(n: &Numbers) -> u64 {
 pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
     let block = n.of(Key::PrecisionBlock);
     // A width of 0 fills any block.
-    let widths = match n.get(Key::AttentionHeadDim) {
-        Some(_) => [head_width(n), n.of(Key::AttentionValueDim), 0],
-        None => {
-            let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
-            // A replicated rotary part is apart from the heads that are split.
-            let is_split = n.of(Key::PlacementQueryRope) == Split::Split as u64;
-            let query = if is_split { add(nope, n.of(Key::AttentionRope)) } else { nope };
-            [query, add(nope, value), value]
-        }
+    let widths = if n.get(Key::AttentionHeadDim).is_some() {
+        [head_width(n), n.of(Key::AttentionValueDim), 0]
+    } else {
+        let (nope, value) = (n.of(Key::AttentionNope), n.of(Key::AttentionValue));
+        // A replicated rotary part is apart from the heads that are split.
+        let is_split = n.of(Key::PlacementQueryRope) == Split::Split as u64;
+        let query = if is_split { add(nope, n.of(Key::AttentionRope)) } else { nope };
+        [query, add(nope, value), value]
     };
     let (mut heads, mut i) = (1, 0);
     while i < widths.len() {
