@@ -299,7 +299,9 @@ fn the_longest_lists_are_listed_whole() {
             spec.choose(Key::Attention, attention);
             spec.choose(Key::Mixer, mixer);
             spec.choose(Key::Accounting, accounting);
-            ["attention.", "mixer.", "experts."].iter().for_each(|prefix| on(&mut spec, prefix));
+            for prefix in ["attention.", "mixer.", "experts."] {
+                on(&mut spec, prefix);
+            }
             let architecture = &mut spec.architecture;
             architecture.experts.correction_bias = CorrectionBias::Parameter;
             (architecture.experts.hash_layers, architecture.experts.identity) = (0, 0);

@@ -319,7 +319,9 @@ fn share(spec: &mut Spec, text: &str, numbers: &[(Key, u64)]) {
     let like = [(Key::MixerHeads, 128), (Key::MixerKvHeads, 8), (Key::MixerHeadDim, 64), (Key::MixerSharedKv, 1)];
     mix(spec, LOCAL, &like);
     layers(spec, text);
-    numbers.iter().for_each(|(key, number)| set(spec, *key, *number));
+    for (key, number) in numbers {
+        set(spec, *key, *number);
+    }
 }
 
 fn list(text: &str) -> Stages {
