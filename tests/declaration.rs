@@ -34,11 +34,12 @@ const EXPERTS: Experts = Experts {
     correction_bias: CorrectionBias::Parameter,
     latent: 1024,
     identity: 32,
-    hash_layers: 1,
+    hash_layers: 0,
     router_scale: Switch::On,
 };
 
-/// Every key of grouped-query attention, and of all else, at another value than its default.
+/// Every key of grouped-query attention, and of all else, at another value than its default; but for those that exclude one
+/// another, which are in the others.
 const EVERY_KEY: Architecture = Architecture {
     hidden: 9999,
     vocab: 10_000,
@@ -47,7 +48,7 @@ const EVERY_KEY: Architecture = Architecture {
     norm: Norm::LayerBias,
     norms_per_layer: 4,
     layer_scalar: Switch::On,
-    hyper_connections: 4,
+    hyper_connections: 0,
     layers: Layers {
         dense: 3,
         moe: 2,
@@ -65,16 +66,18 @@ const EVERY_KEY: Architecture = Architecture {
         qk_norm: QkNorm::Full,
         sinks: Switch::On,
         output_gate: Switch::On,
-        value_dim: 32,
+        value_dim: 0,
         key_as_value: Switch::On,
     }),
     mixer: Mixer::None,
     experts: EXPERTS,
-    mtp: 1,
+    mtp: 0,
 };
 
-/// Every key of latent attention.
+/// Every key of latent attention, and a module for multi-token prediction.
 const LATENT: Architecture = Architecture {
+    layers: Layers { beside: Beside::None, ..EVERY_KEY.layers },
+    mtp: 1,
     attention: Attention::Mla(Mla {
         heads: 16,
         q_rank: 768,
@@ -88,8 +91,10 @@ const LATENT: Architecture = Architecture {
     ..EVERY_KEY
 };
 
-/// Every key of compressed attention, and of Gated DeltaNet.
+/// Every key of compressed attention, and of Gated DeltaNet; hyper-connections, and a router that looks experts up.
 const COMPRESSED: Architecture = Architecture {
+    hyper_connections: 4,
+    experts: Experts { hash_layers: 1, correction_bias: CorrectionBias::On, ..EXPERTS },
     attention: Attention::Compressed(Compressed {
         heads: 16,
         q_rank: 768,
@@ -101,7 +106,7 @@ const COMPRESSED: Architecture = Architecture {
         indexer_heads: 32,
         indexer_dim: 128,
     }),
-    layers: listed("amcHM"),
+    layers: Layers { beside: Beside::None, ..listed("amcHM") },
     mixer: Mixer::GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }),
     ..EVERY_KEY
 };
@@ -115,16 +120,19 @@ const MIXED: [(&str, &str, Architecture); 5] = [
     (
         "WithGqa",
         "Every key of grouped-query attention with heads of its own.",
-        with(Mixer::LocalGqa(LocalGqa {
-            heads: 32,
-            kv_heads: 8,
-            head_dim: 96,
-            value_dim: 48,
-            bias: Bias::Qkv,
-            qk_norm: QkNorm::Head,
-            sinks: Switch::On,
-            shared_kv: Switch::On,
-        })),
+        Architecture {
+            attention: Attention::Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, value_dim: 48, ..Gqa::DEFAULT }),
+            ..with(Mixer::LocalGqa(LocalGqa {
+                heads: 32,
+                kv_heads: 8,
+                head_dim: 96,
+                value_dim: 48,
+                bias: Bias::Qkv,
+                qk_norm: QkNorm::Head,
+                sinks: Switch::On,
+                shared_kv: Switch::On,
+            }))
+        },
     ),
     ("WithKda", "Every key of Kimi Delta Attention.", with(Mixer::Kda(Kda { heads: 32, head_dim: 128, conv: 4 }))),
     (
@@ -145,7 +153,8 @@ const MIXED: [(&str, &str, Architecture); 5] = [
 ];
 
 const fn with(mixer: Mixer) -> Architecture {
-    Architecture { layers: listed("aMamA"), mixer, ..LATENT }
+    let layers = Layers { beside: Beside::None, ..listed("aMamA") };
+    Architecture { layers, mixer, ..LATENT }
 }
 
 /// As few keys as there can be.
