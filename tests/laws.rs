@@ -278,6 +278,10 @@ const BREACHES: &[Breach] = &[
         layers(s, "a*3A*58");
         s.layout.accounting = Accounting::WORKED_EXAMPLE;
     }),
+    ("megatron-core-layers", |s| {
+        layers(s, "a*3A*58");
+        s.layout.accounting = Accounting::MEGATRON_CORE;
+    }),
     ("fits-64-bits", |s| s.layout.batch.sequence = NUMBER_MAX),
     ("fits-device", |s| (s.layout.device, s.layout.recompute) = (Device::H200, Recompute::None)),
 ];

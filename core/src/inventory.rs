@@ -191,12 +191,14 @@ pub enum Block {
     Dense,
     /// Router and experts, or the whole layer with experts.
     Moe,
+    /// Final norm, head and loss.
+    Head,
 }
 
 impl Block {
     /// Every block.
     pub const ALL: &'static [Self] =
-        &[Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy, Self::Dense, Self::Moe];
+        &[Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy, Self::Dense, Self::Moe, Self::Head];
 }
 
 /// When a tensor lives.
@@ -582,11 +584,11 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    pub(crate) const CAPACITY: usize = 256;
+    pub(crate) const CAPACITY: usize = 320;
 
     /// The list of a rank of one stage of a plan.
     #[must_use]
-    #[allow(clippy::large_stack_arrays)] // 50 KiB, for the length of a call
+    #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
     pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
         let mut entries = [Entry::NONE; Self::CAPACITY];
         let mut list = Sink::new(&mut entries);

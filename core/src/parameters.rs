@@ -67,7 +67,7 @@ impl Architecture {
     /// # Panics
     /// If a number lies outside what its key may hold.
     #[must_use]
-    #[allow(clippy::large_stack_arrays)] // 50 KiB, for the length of a call
+    #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
     pub const fn module_parameters(&self, module: Module) -> u64 {
         let mut entries = [Entry::NONE; Inventory::CAPACITY];
         let mut list = Sink::new(&mut entries);

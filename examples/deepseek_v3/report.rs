@@ -149,7 +149,7 @@ fn accounting(accounting: Accounting) -> String {
             let [kernel, dropout, pool] = [kernel.word(), dropout.word(), pool.word()];
             format!("{} (kernel {kernel}, dropout {dropout}, pool {pool})", accounting.name())
         }
-        Accounting::WorkedExample(_) => accounting.name().to_owned(),
+        Accounting::WorkedExample(_) | Accounting::MegatronCore(_) => accounting.name().to_owned(),
     }
 }
 

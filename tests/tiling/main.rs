@@ -141,6 +141,7 @@ const OTHERS: &[&str] = &[
     "gradients-kept",
     "activations-kept",
     "worked-example-layers",
+    "megatron-core-layers",
     "fits-64-bits",
     "fits-device",
 ];

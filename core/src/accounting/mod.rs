@@ -1,6 +1,7 @@
 //! What forward saves for backward and what operations need while they run, by whose rules: an accounting is a
 //! list of tensors for each block of a layer, kept beside its source, never a switch inside a formula.
 
+mod megatron_core;
 mod paper;
 mod worked_example;
 
@@ -15,6 +16,7 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     match plan.spec().layout.accounting {
         Accounting::Paper(paper) => paper::list(list, plan, sizes, counts, paper),
         Accounting::WorkedExample(example) => worked_example::list(list, plan, sizes, counts, example),
+        Accounting::MegatronCore(options) => megatron_core::list(list, plan, sizes, counts, options),
     }
 }
 
@@ -24,6 +26,7 @@ pub(crate) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
         // The paper counts none.
         Accounting::Paper(_) => {}
         Accounting::WorkedExample(_) => worked_example::list_update(list, plan),
+        Accounting::MegatronCore(_) => megatron_core::list_update(list, plan),
     }
 }
 

@@ -69,6 +69,7 @@ impl When {
             Self::Compressed => "under compressed attention",
             Self::NotCompressed => "without compressed attention",
             Self::Composed => "in the worked example, with a layer list or networks beside experts",
+            Self::ComposedMegatron => "under `accounting: megatron_core`, with a layer list or networks beside experts",
             Self::Dense => "with dense layers",
             Self::DenseSplit => "with dense layers, split over `mesh.tp`",
             Self::Spaced => "where `layers.moe_every` is above 1",

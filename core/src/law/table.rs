@@ -4,7 +4,9 @@ use super::Quantity::{self, Just, Of, Product, Sum};
 use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
-use crate::spec::{Beside, Checkpoint, CorrectionBias, LayerKind, NUMBER_MAX, Schedule, StageList, Target, ZeroStage};
+use crate::spec::{
+    Beside, Checkpoint, CorrectionBias, LayerKind, NUMBER_MAX, Recompute, Schedule, StageList, Target, ZeroStage,
+};
 use crate::stages::CHUNKS_MAX;
 
 const fn law(id: &'static str, at: &'static [Key], rule: Rule, when: When, why: &'static str) -> Law {
@@ -839,6 +841,13 @@ pub const LAWS: &[Law] = &[
         Rule::OneOf(Key::AccountingCheckpoint, &[Checkpoint::SubBlock as u64]),
         When::Composed,
         "one checkpoint a layer is counted for layers that are attention and one feed-forward network",
+    ),
+    law(
+        "megatron-core-layers",
+        &[Key::Recompute],
+        Rule::OneOf(Key::Recompute, &[Recompute::None as u64]),
+        When::ComposedMegatron,
+        "one layer computed again is counted where layers are attention and one feed-forward network",
     ),
     // The two below judge budgets, so they come last and only where all others hold.
     law(

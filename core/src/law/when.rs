@@ -37,6 +37,8 @@ pub enum When {
     NotCompressed,
     /// In the worked example, where not every layer is the same attention and one feed-forward network.
     Composed,
+    /// As megatron-core counts, where not every layer is the same attention and one feed-forward network.
+    ComposedMegatron,
     /// Where some layers have a dense network.
     Dense,
     /// Where some layers have a dense network that is split over `mesh.tp`.
@@ -169,6 +171,11 @@ const fn is_alone(n: &Numbers) -> bool {
     layers > 0 && blocks == layers
 }
 
+/// Whether layers may be of several kinds, or more than a mixer and one feed-forward network.
+const fn is_composed(n: &Numbers) -> bool {
+    n.values[Key::LayersList as usize] > 0 || n.values[Key::LayersBeside as usize] > 0
+}
+
 /// Whether layers are more than a mixer and one feed-forward network around one residual stream, or less.
 const fn is_unusual(n: &Numbers) -> bool {
     n.values[Key::LayersBeside as usize] > 0 || n.values[Key::HyperConnections as usize] > 0 || is_alone(n)
@@ -248,10 +255,8 @@ impl When {
             Self::Mixer => has_mixer(n),
             Self::Compressed => of[Key::AttentionOutputRank as usize] > 0,
             Self::NotCompressed => of[Key::AttentionOutputRank as usize] == 0,
-            Self::Composed => {
-                n.get(Key::AccountingCheckpoint).is_some()
-                    && of[Key::LayersList as usize] + of[Key::LayersBeside as usize] > 0
-            }
+            Self::Composed => n.get(Key::AccountingCheckpoint).is_some() && is_composed(n),
+            Self::ComposedMegatron => n.get(Key::AccountingVersion).is_some() && is_composed(n),
             Self::Ring => is_ring(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
@@ -320,7 +325,7 @@ impl When {
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),
             Self::Unusual => KeySet::of(&[Key::LayersList, Key::LayersBeside, Key::HyperConnections]),
             Self::Hashed => KeySet::of(&[Key::LayersMoe, Key::ExpertsHashLayers]),
-            Self::Composed => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
+            Self::Composed | Self::ComposedMegatron => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
             Self::Dense => DENSE,
             Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),
             Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery, Key::LayersList]),

@@ -1,6 +1,6 @@
 //! Grouped-query attention: that of all layers, or, in the place of it, that of some with heads of their own.
 
-use super::At;
+use super::{At, Heads};
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -162,7 +162,17 @@ impl Gqa {
     }
 }
 
+impl Gqa {
+    pub(super) const fn heads(&self, at: At<'_>) -> Heads {
+        self.of(at.sizes).heads()
+    }
+}
+
 impl LocalGqa {
+    pub(super) const fn heads(&self, at: At<'_>) -> Heads {
+        self.of(at.plan).heads()
+    }
+
     const fn of(&self, plan: &Plan) -> Widths {
         let (tp, dim) = (plan.spec().layout.mesh.tp, Dim::whole(Symbol::HeadDim, self.head_dim));
         Widths {
@@ -194,6 +204,18 @@ impl LocalGqa {
 }
 
 impl Widths {
+    const fn heads(&self) -> Heads {
+        Heads {
+            queries: self.heads,
+            keys: self.kv_heads,
+            width: self.dim,
+            value: self.value,
+            rotary: self.dim,
+            is_latent: false,
+            has_norms: !matches!(self.qk_norm, QkNorm::None),
+        }
+    }
+
     const fn weights(&self, list: &mut Sink<'_>, sizes: &Sizes, w: &Entry, norm: &Entry) {
         let (hidden, heads, kv_heads) = (sizes.hidden, self.heads, self.kv_heads);
         list.push(w, "self_attn.q_proj.weight", [heads, self.query, hidden, ONE]);

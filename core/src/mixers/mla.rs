@@ -1,6 +1,6 @@
 //! Multi-head latent attention, and the indexer of sparse attention.
 
-use super::At;
+use super::{At, Heads};
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -48,6 +48,19 @@ impl Mla {
         if self.indexer_heads > 0 {
             sizes.indexer_heads = Dim::whole(Symbol::IndexerHeads, self.indexer_heads);
             sizes.indexer_dim = Dim::whole(Symbol::IndexerDim, self.indexer_dim);
+        }
+    }
+
+    /// The rotary key, which heads share, is expanded to each.
+    pub(super) const fn heads_of(sizes: &Sizes) -> Heads {
+        Heads {
+            queries: sizes.heads,
+            keys: sizes.heads,
+            width: sizes.query_key,
+            value: sizes.value,
+            rotary: sizes.rope,
+            is_latent: true,
+            has_norms: false,
         }
     }
 

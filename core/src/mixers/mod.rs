@@ -143,6 +143,23 @@ impl Slot {
     }
 }
 
+/// Queries, keys and values on a rank, as kernels of attention read them.
+#[derive(Clone, Copy)]
+pub(crate) struct Heads {
+    pub(crate) queries: Dim,
+    pub(crate) keys: Dim,
+    /// Width of a query or key.
+    pub(crate) width: Dim,
+    /// Width of a value.
+    pub(crate) value: Dim,
+    /// What of a query or key turns with its position.
+    pub(crate) rotary: Dim,
+    /// Whether queries and keys come out of latents.
+    pub(crate) is_latent: bool,
+    /// Whether queries and keys have norms.
+    pub(crate) has_norms: bool,
+}
+
 /// What a list is made for.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
@@ -165,6 +182,17 @@ impl At<'_> {
                 | Mixer::Mamba2(_) => None,
             },
             _ => Some(self.sizes.heads),
+        }
+    }
+
+    /// What attention of an ordinary kind reads; `None` in what is none.
+    pub(crate) const fn heads(self) -> Option<Heads> {
+        let architecture = &self.plan.spec().architecture;
+        match (self.slot, &architecture.attention, &architecture.mixer) {
+            (Slot::Mixer, _, Mixer::LocalGqa(gqa)) => Some(gqa.heads(self)),
+            (Slot::Mixer, ..) | (_, Attention::Compressed(_), _) => None,
+            (_, Attention::Gqa(gqa), _) => Some(gqa.heads(self)),
+            (_, Attention::Mla(_), _) => Some(Mla::heads_of(self.sizes)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How a model is laid out and run.
 
+use super::megatron::MegatronCore;
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
 use super::schema::{field_required, field_type, field_value, group, group_words, kind, kinds, words};
 use super::stage_list::StageList;
@@ -373,13 +374,15 @@ group! {
 }
 
 kinds! {
-    /// By whose rules activations and transients are counted. Neither of these counts MTP modules or the router's correction
+    /// By whose rules activations and transients are counted. None of these counts MTP modules or the router's correction
     /// bias on a rank.
     Accounting {
         /// arXiv:2502.07846.
         Paper = "paper",
         /// The hand-sized worked example.
         WorkedExample = "worked_example",
+        /// megatron-core.
+        MegatronCore = "megatron_core",
     }
 }
 
@@ -389,6 +392,8 @@ group_words! {
         PAPER = paper: Self::Paper(Paper::DEFAULT);
         /// One checkpoint a layer.
         WORKED_EXAMPLE = worked_example: Self::WorkedExample(WorkedExample::DEFAULT);
+        /// megatron-core 0.16 with FlashAttention and grouped experts.
+        MEGATRON_CORE = megatron_core: Self::MegatronCore(MegatronCore::DEFAULT);
     }
 }
 
@@ -399,6 +404,7 @@ impl Accounting {
         match self {
             Self::Paper(_) => "paper",
             Self::WorkedExample(_) => "worked_example",
+            Self::MegatronCore(_) => "megatron_core",
         }
     }
 }

@@ -9,6 +9,7 @@ mod architecture;
 pub mod file;
 mod layer_list;
 mod layout;
+mod megatron;
 pub(crate) mod schema;
 mod stage_list;
 mod values;
@@ -25,6 +26,10 @@ pub use layout::{
 };
 #[doc(hidden)]
 pub use layout::{accounting, routing, stages, zero};
+pub use megatron::{
+    AuxLoss, CoreAttention, Dispatcher, ExpertKernel, GatedActivation, MegatronCore, MegatronVersion, RouterFormat,
+    Score,
+};
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use stage_list::{Fault, StageList};
 pub use values::{Dtype, Factor, Percent, Switch, percent};

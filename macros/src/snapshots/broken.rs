@@ -95,6 +95,6 @@ const _: () = {
             __enforce(__at, __laws, B, [1333122218429133393152334718269588739, 0], S)
         }
         const _: () = e(111, 170141183460469382847414755544530944000);
-        const _: () = __enforce_budget(116usize, B, S);
+        const _: () = __enforce_budget(117usize, B, S);
     }
 };

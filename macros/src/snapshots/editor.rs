@@ -186,8 +186,10 @@ fn editor() {
         pub mod accounting {
             pub use ::moe_model::spec::accounting::paper as paper;
             pub use ::moe_model::spec::accounting::worked_example as worked_example;
+            pub use ::moe_model::spec::accounting::megatron_core as megatron_core;
             pub use ::moe_model::spec::Paper as paper;
             pub use ::moe_model::spec::WorkedExample as worked_example;
+            pub use ::moe_model::spec::MegatronCore as megatron_core;
         }
         pub mod target {
             pub use ::moe_model::spec::Target::Reference as reference;
@@ -347,6 +349,63 @@ fn editor() {
         pub mod accounting_checkpoint {
             pub use ::moe_model::spec::Checkpoint::Layer as layer;
             pub use ::moe_model::spec::Checkpoint::SubBlock as sub_block;
+        }
+        pub mod accounting_version {
+            pub use ::moe_model::spec::MegatronVersion::V011 as v0_11;
+            pub use ::moe_model::spec::MegatronVersion::V016 as v0_16;
+            pub use ::moe_model::spec::MegatronVersion::V020 as v0_20;
+        }
+        pub mod accounting_core {
+            pub use ::moe_model::spec::CoreAttention::Unfused as unfused;
+            pub use ::moe_model::spec::CoreAttention::FusedSoftmax as fused_softmax;
+            pub use ::moe_model::spec::CoreAttention::Flash as flash;
+            pub use ::moe_model::spec::CoreAttention::Cudnn as cudnn;
+            pub use ::moe_model::spec::CoreAttention::Efficient as efficient;
+        }
+        pub mod accounting_experts {
+            pub use ::moe_model::spec::ExpertKernel::Sequential as sequential;
+            pub use ::moe_model::spec::ExpertKernel::Grouped as grouped;
+            pub use ::moe_model::spec::ExpertKernel::GroupedCompiled as grouped_compiled;
+        }
+        pub mod accounting_activation {
+            pub use ::moe_model::spec::GatedActivation::Fused as fused;
+            pub use ::moe_model::spec::GatedActivation::Unfused as unfused;
+            pub use ::moe_model::spec::GatedActivation::Fp8Input as fp8_input;
+        }
+        pub mod accounting_dropout {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_score {
+            pub use ::moe_model::spec::Score::Sigmoid as sigmoid;
+            pub use ::moe_model::spec::Score::Softmax as softmax;
+            pub use ::moe_model::spec::Score::PreSoftmax as pre_softmax;
+        }
+        pub mod accounting_aux_loss {
+            pub use ::moe_model::spec::AuxLoss::None as none;
+            pub use ::moe_model::spec::AuxLoss::Batch as batch;
+            pub use ::moe_model::spec::AuxLoss::Sequence as sequence;
+            pub use ::moe_model::spec::AuxLoss::BatchAndZ as batch_and_z;
+        }
+        pub mod accounting_router {
+            pub use ::moe_model::spec::RouterFormat::Fp32 as fp32;
+            pub use ::moe_model::spec::RouterFormat::Activations as activations;
+        }
+        pub mod accounting_dispatcher {
+            pub use ::moe_model::spec::Dispatcher::AllToAll as all_to_all;
+            pub use ::moe_model::spec::Dispatcher::AllGather as all_gather;
+        }
+        pub mod accounting_pad {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_shared_overlap {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_distribute {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
         }
         pub mod layouts {
             pub const Main: ::moe_model::spec::Layout = ::moe_model::spec::Layout::DEFAULT;
