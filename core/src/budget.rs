@@ -108,7 +108,8 @@ impl Budget {
         Bytes::new(cut(self.tally.stored))
     }
 
-    /// The largest block that backward computes again; nothing without recomputation.
+    /// The largest block that backward computes again, and what backward works on as far as the accounting counts it: without
+    /// recomputation nothing under `paper` and `worked_example`.
     #[must_use]
     pub const fn recomputed_block(&self) -> Bytes {
         Bytes::new(cut(self.tally.transients(Phase::Backward)))

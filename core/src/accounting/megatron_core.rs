@@ -74,15 +74,20 @@ impl Of<'_> {
         [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, ONE]
     }
 
+    /// The same of all residual streams, where there are several.
+    const fn streams(self) -> [Dim; 4] {
+        [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, self.sizes.streams]
+    }
+
     /// The layer's input, which recomputation keeps.
     const fn kept_input(self) -> [Dim; 4] {
-        let Sizes { batch, own_tokens, hidden, .. } = *self.sizes;
+        let Sizes { batch, own_tokens, hidden, streams, .. } = *self.sizes;
         let mesh = &self.plan.spec().layout.mesh;
         if self.options.distribute.is_on() && !mesh.sequence_parallel.is_on() {
             let part = Dim { over: Over::Tp, local: hidden.global.div_ceil(mesh.tp), ..hidden };
-            return [batch, own_tokens, part, ONE];
+            return [batch, own_tokens, part, streams];
         }
-        self.own()
+        self.streams()
     }
 
     /// What so many blocks of a mixer save; under recomputation the layer's input, and while it is computed again all of it.
@@ -163,9 +168,9 @@ impl Of<'_> {
         self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, again);
     }
 
-    /// What a norm keeps: its input, and for each row in fp32 the reciprocal of its deviation; a LayerNorm the mean too.
-    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 2]) {
-        list.push(kept, names[0], self.own());
+    /// What a norm keeps: its input, and for each row in fp32 the reciprocal of its deviation; a norm that centres them the mean too.
+    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 2], input: [Dim; 4]) {
+        list.push(kept, names[0], input);
         let statistics = if matches!(self.plan.spec().architecture.norm, Norm::Rms) { 1 } else { 2 };
         let own = [self.sizes.batch, self.sizes.own_tokens, ONE, ONE];
         list.push(&kept.times(statistics).stored_as(Element::FP32), names[1], own);
@@ -180,7 +185,7 @@ impl Of<'_> {
 
     const fn attention(self, list: &mut Sink<'_>, at: At<'_>, common: &Entry) {
         let kept = &common.of(Module::Attention);
-        self.norm(list, kept, ["attention norm input", "attention norm statistics"]);
+        self.norm(list, kept, ["attention norm input", "attention norm statistics"], self.streams());
         list.push(kept, "attention norm output", self.own());
         match at.heads() {
             Some(heads) => {
@@ -194,6 +199,7 @@ impl Of<'_> {
                     self.query_key_norms(list, kept, heads);
                 }
                 self.core(list, kept, heads);
+                at.options_saved(list, kept);
             }
             None => at.saved(list, kept),
         }
@@ -340,7 +346,7 @@ impl Of<'_> {
 
     const fn dense_ffn(self, list: &mut Sink<'_>, common: &Entry) {
         let kept = &common.of(Module::DenseFfn);
-        self.norm(list, kept, ["dense norm input", "dense norm statistics"]);
+        self.norm(list, kept, ["dense norm input", "dense norm statistics"], self.streams());
         list.push(kept, "dense norm output", self.own());
         self.mlp(list, kept, ["dense gate and up", "dense silu, up", "dense product"], self.sizes.dense_ffn);
         self.dropped(list, kept, "dense output dropout mask");
@@ -364,7 +370,7 @@ impl Of<'_> {
 
     const fn experts(self, list: &mut Sink<'_>, common: &Entry) {
         let router = &common.of(Module::Router);
-        self.norm(list, router, ["expert norm input", "expert norm statistics"]);
+        self.norm(list, router, ["expert norm input", "expert norm statistics"], self.streams());
         // One for router, dispatch and shared experts.
         list.push(router, "expert norm output", self.own());
         self.scores(list, router);
@@ -598,7 +604,7 @@ impl Of<'_> {
         let saved = saved(self.plan, count, self.source());
         let kept = &saved.of(Module::Head);
         let Sizes { batch, context, vocab, .. } = *self.sizes;
-        self.norm(list, kept, ["final norm input", "final norm statistics"]);
+        self.norm(list, kept, ["final norm input", "final norm statistics"], self.own());
         list.push(kept, "head input", self.own());
         list.push(&kept.stored_as(Element::FP32), "softmax of logits", [batch, context, vocab, ONE]);
         list.push(&kept.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);

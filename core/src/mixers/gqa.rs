@@ -166,6 +166,10 @@ impl Gqa {
     pub(super) const fn heads(&self, at: At<'_>) -> Heads {
         self.of(at.sizes).heads()
     }
+
+    pub(super) const fn gate_saved(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
+        self.of(sizes).gate_saved(list, sizes, kept);
+    }
 }
 
 impl LocalGqa {
@@ -261,6 +265,13 @@ impl Widths {
         }
     }
 
+    const fn gate_saved(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
+        if self.gate {
+            let output = [sizes.batch, sizes.context, self.heads, self.value];
+            list.push(&kept.times(2), "output gate, gated output", output);
+        }
+    }
+
     /// What attention saves. Of what the style of these accountings does not know, a norm saves its input, a gate itself
     /// and what it gates.
     const fn saved(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
@@ -269,9 +280,7 @@ impl Widths {
             list.push(kept, "query before its norm", [batch, context, heads, self.dim]);
             list.push(kept, "key before its norm", [batch, context, kv_heads, self.dim]);
         }
-        if self.gate {
-            list.push(&kept.times(2), "output gate, gated output", [batch, context, heads, self.value]);
-        }
+        self.gate_saved(list, sizes, kept);
         list.push(kept, "query", [batch, context, heads, self.dim]);
         if !matches!(self.from, Source::Layer) {
             list.push(kept, "key", [batch, context, kv_heads, self.dim]);

@@ -103,6 +103,10 @@ impl Mla {
         list.push(kept, "key", [batch, context, heads, sizes.query_key]);
         list.push(kept, "value", [batch, context, heads, sizes.value]);
         list.push(kept, "attention output", [batch, context, heads, sizes.value]);
+        self.indexer_saved(list, sizes, kept);
+    }
+
+    pub(super) const fn indexer_saved(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
         if self.indexer_heads > 0 {
             saved_of_indexer(list, sizes, kept);
         }

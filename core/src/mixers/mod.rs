@@ -196,6 +196,15 @@ impl At<'_> {
         }
     }
 
+    /// Lists what options of such attention save, in the style of accountings that know none of them.
+    pub(crate) const fn options_saved(self, list: &mut Sink<'_>, kept: &Entry) {
+        match (self.slot, &self.plan.spec().architecture.attention) {
+            (Slot::Mixer, _) | (_, Attention::Compressed(_)) => {}
+            (_, Attention::Gqa(gqa)) => gqa.gate_saved(list, self.sizes, kept),
+            (_, Attention::Mla(mla)) => mla.indexer_saved(list, self.sizes, kept),
+        }
+    }
+
     /// Lists buffers that are saved with the weights.
     pub(crate) const fn buffers(self, list: &mut Sink<'_>, w: &Entry) {
         if !matches!(self.slot, Slot::Mixer) {
