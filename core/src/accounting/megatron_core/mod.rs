@@ -1,19 +1,18 @@
 //! The accounting of megatron-core: what its own modules (the local layer specification, without Transformer Engine) save
-//! for backward, tensor by tensor, and the largest of what their forward and backward work on.
+//! for backward, tensor by tensor, and in `works.rs` the largest of what their forward and backward work on.
 //!
-//! Measured from live storages under PyTorch 2.15; `tests/activations.rs` holds every list against it. Names are those of
-//! Megatron's modules where these tell tensors apart. Transients are the largest of each block; kernels' own workspaces,
-//! what allocators round up and fused kernels of Transformer Engine are not counted.
+//! Measured from live storages under PyTorch 2.15; `tests/activations.rs` holds every list against it. Kernels' own
+//! workspaces, what allocators round up and modules of Transformer Engine are not counted.
+
+mod experts;
+mod works;
 
 use super::{block_output, is_recomputed, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
-use crate::spec::{
-    AuxLoss, CoreAttention, Dispatcher, Dtype, ExpertKernel, GatedActivation, MegatronCore, MegatronVersion, Norm,
-    Pool, RouterFormat, Routing, Score, ZeroStage,
-};
+use crate::spec::{CoreAttention, Dtype, GatedActivation, MegatronCore, MegatronVersion, Norm, ZeroStage};
 use crate::weights;
 
 const ONE: Dim = Dim::ONE;
@@ -104,24 +103,13 @@ impl Of<'_> {
         } else {
             self.attention(list, at, &saved);
         }
-        let forward = backward.transient(Lifetime::InForward(slot.block()));
         if let Some(heads) = at.heads() {
             if is_recomputed(self.plan) && !heads.is_latent {
                 // Every layer that is computed again reads the same.
                 let cache = backward.stored_as(Element::FP32);
                 list.push(&cache, "rotary cache", [self.sizes.context, heads.rotary, ONE, ONE]);
             }
-            self.attention_works(list, heads, &forward, &backward);
-        }
-        self.gathered(list, &forward, &backward);
-    }
-
-    /// The one buffer that tensor-parallel ranks gather the sequence into, whichever block runs.
-    const fn gathered(self, list: &mut Sink<'_>, forward: &Entry, backward: &Entry) {
-        if self.plan.spec().layout.mesh.sequence_parallel.is_on() {
-            let context = [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE];
-            list.push(forward, "sequence gather buffer", context);
-            list.push(backward, "sequence gather buffer", context);
+            self.attention_works(list, heads, &backward.transient(Lifetime::InForward(slot.block())), &backward);
         }
     }
 
@@ -138,13 +126,7 @@ impl Of<'_> {
         } else {
             self.dense_ffn(list, &saved);
         }
-        let (forward, backward) =
-            (backward.transient(Lifetime::InForward(Block::Dense)).of(Module::DenseFfn), backward.of(Module::DenseFfn));
-        let inner = [self.sizes.batch, self.sizes.context, self.sizes.dense_ffn, ONE];
-        self.gathered(list, &forward, &backward);
-        list.push(&forward, "activation of the gate", inner);
-        list.push(&backward, "output gradient", self.own());
-        list.push(&backward.times(self.gated(5, 2)), "gradients inside", inner);
+        self.dense_works(list, &backward.of(Module::DenseFfn));
     }
 
     const fn moe(self, list: &mut Sink<'_>, count: Count) {
@@ -168,7 +150,8 @@ impl Of<'_> {
         self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, again);
     }
 
-    /// What a norm keeps: its input, and for each row in fp32 the reciprocal of its deviation; a norm that centres them the mean too.
+    /// What a norm keeps: its input, and for each row in fp32 the reciprocal of its deviation; one that centres rows their
+    /// means too.
     const fn norm(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 2], input: [Dim; 4]) {
         list.push(kept, names[0], input);
         let statistics = if matches!(self.plan.spec().architecture.norm, Norm::Rms) { 1 } else { 2 };
@@ -304,41 +287,6 @@ impl Of<'_> {
         list.push(&kept.stored_as(Element::INT64), "random state", [numbers, ONE, ONE, ONE]);
     }
 
-    /// The largest of what attention works on, beyond what it saves.
-    const fn attention_works(self, list: &mut Sink<'_>, heads: Heads, forward: &Entry, backward: &Entry) {
-        let Sizes { batch, context, sequence, .. } = *self.sizes;
-        let Heads { queries, keys, width, value, is_latent, .. } = heads;
-        let scores = [batch, queries, context, sequence];
-        list.push(backward, "output gradient", self.own());
-        if is_latent {
-            let frequencies = [context, heads.rotary, ONE, ONE];
-            list.push(&forward.stored_as(Element::FP32), "rotary frequencies", frequencies);
-            list.push(&backward.stored_as(Element::FP32), "rotary frequencies", frequencies);
-        }
-        match self.options.core {
-            CoreAttention::Unfused | CoreAttention::FusedSoftmax => {
-                if !is_latent {
-                    self.fused_projection(list, forward, heads);
-                    list.push(forward, "roped query", [batch, context, queries, width]);
-                    list.push(forward, "roped key", [batch, context, keys, width]);
-                }
-                list.push(&forward.times(2), "score buffer, scores", scores);
-                list.push(&forward.stored_as(Element::FP32), "fp32 scores", scores);
-                list.push(backward, "score buffer", scores);
-                list.push(backward, "value gradient", [batch, context, queries, value]);
-                list.push(&backward.times(2).stored_as(Element::FP32), "fp32 score gradients", scores);
-            }
-            CoreAttention::Flash | CoreAttention::Cudnn | CoreAttention::Efficient => {
-                list.push(forward, "contiguous output", [batch, context, queries, value]);
-                list.push(forward, "projected output", self.own());
-                list.push(backward, "attention output gradient", [batch, context, queries, value]);
-                list.push_part(backward, "input gradients", "query", [batch, context, queries, width]);
-                list.push_part(backward, "input gradients", "key", [batch, context, keys, width]);
-                list.push_part(backward, "input gradients", "value", [batch, context, keys, value]);
-            }
-        }
-    }
-
     /// So many tensors of a gated network, or of one without a gate.
     const fn gated(self, gated: u64, plain: u64) -> u64 {
         if self.plan.spec().architecture.layers.gated.is_on() { gated } else { plain }
@@ -366,218 +314,6 @@ impl Of<'_> {
             list.push(&kept.times(2), names[1], inner);
         }
         list.push(kept, names[2], inner);
-    }
-
-    const fn experts(self, list: &mut Sink<'_>, common: &Entry) {
-        let router = &common.of(Module::Router);
-        self.norm(list, router, ["expert norm input", "expert norm statistics"], self.streams());
-        // One for router, dispatch and shared experts.
-        list.push(router, "expert norm output", self.own());
-        self.scores(list, router);
-        self.aux_loss(list, router);
-        self.dispatch(list, router);
-        self.routed(list, &common.of(Module::RoutedExperts));
-        if self.plan.spec().architecture.experts.shared > 0 {
-            let shared = &common.of(Module::SharedExperts);
-            if self.options.shared_overlap.is_on() && self.plan.spec().layout.mesh.sequence_parallel.is_on() {
-                // Gathered by themselves.
-                list.push(shared, "shared input", [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE]);
-            }
-            self.mlp(list, shared, ["shared gate and up", "shared silu, up", "shared product"], self.sizes.shared_ffn);
-        }
-        self.dropped(list, router, "expert output dropout mask");
-        block_output(list, self.plan, self.sizes, router, 4);
-    }
-
-    const fn is_v011(self) -> bool {
-        matches!(self.options.version, MegatronVersion::V011)
-    }
-
-    /// The format of routing weights. 0.11 knows no other than that of activations.
-    const fn weights_as(self, kept: &Entry) -> Entry {
-        match self.options.router {
-            RouterFormat::Fp32 if !self.is_v011() => kept.stored_as(Element::FP32),
-            _ => *kept,
-        }
-    }
-
-    /// How scores of experts become weights.
-    const fn scores(self, list: &mut Sink<'_>, kept: &Entry) {
-        let Sizes { batch, own_tokens, experts, active, .. } = *self.sizes;
-        let (fp32, weights) = (&kept.stored_as(Element::FP32), &self.weights_as(kept));
-        let (all, chosen) = ([batch, own_tokens, experts, ONE], [batch, own_tokens, active, ONE]);
-        list.push(&kept.stored_as(Element::INT64), "chosen experts", chosen);
-        match self.options.score {
-            Score::Sigmoid => {
-                list.push(if self.is_v011() { kept } else { fp32 }, "sigmoid", all);
-                if !self.is_v011() && matches!(self.options.router, RouterFormat::Activations) {
-                    list.push(kept, "scores", all);
-                }
-                list.push(weights, "chosen scores", chosen);
-                list.push(weights, "sums of chosen scores", [batch, own_tokens, ONE, ONE]);
-            }
-            Score::Softmax => list.push(fp32, "softmax of the chosen", chosen),
-            Score::PreSoftmax => list.push(fp32, "softmax of all", all),
-        }
-        if matches!(self.plan.spec().layout.routing, Routing::Capacity(_)) {
-            list.push(&kept.stored_as(Element::MASK), "kept copies", all);
-        }
-    }
-
-    /// What the loss that balances experts keeps.
-    const fn aux_loss(self, list: &mut Sink<'_>, kept: &Entry) {
-        let Sizes { batch, own_tokens, experts, .. } = *self.sizes;
-        let fp32 = &kept.stored_as(Element::FP32);
-        let all = [batch, own_tokens, experts, ONE];
-        let counted = match self.options.aux_loss {
-            AuxLoss::None => return,
-            AuxLoss::Batch | AuxLoss::BatchAndZ => [experts, ONE, ONE, ONE],
-            AuxLoss::Sequence => [batch, experts, ONE, ONE],
-        };
-        if self.is_v011() {
-            list.push(fp32, "scores for the loss", all);
-            list.push(fp32, "tokens of experts", counted);
-        } else {
-            list.push(fp32, "scores for the loss", all);
-            if matches!(self.options.score, Score::Sigmoid) {
-                list.push(fp32, "sums of scores", [batch, own_tokens, ONE, ONE]);
-            }
-            list.push(&kept.stored_as(Element::INT64), "tokens of experts", counted);
-        }
-        list.push(fp32, "balance loss", [ONE; 4]);
-        if matches!(self.options.aux_loss, AuxLoss::BatchAndZ) {
-            list.push(fp32, "logits", all);
-            list.push(fp32, "log-sum-exp of logits", [batch, own_tokens, ONE, ONE]);
-            list.push(fp32, "z loss", [ONE; 4]);
-        }
-    }
-
-    /// Copies of tokens that reach the experts of a rank.
-    const fn rows(self) -> Dim {
-        Dim::whole(Symbol::Rows, self.plan.routed_rows(Pool::Group))
-    }
-
-    /// How tokens get to their experts and back.
-    const fn dispatch(self, list: &mut Sink<'_>, kept: &Entry) {
-        let Sizes { batch, own_tokens, experts, active, hidden, .. } = *self.sizes;
-        let (int64, all) = (&kept.stored_as(Element::INT64), [batch, own_tokens, experts, ONE]);
-        let is_bounded = matches!(self.plan.spec().layout.routing, Routing::Capacity(_));
-        let rows = [self.rows(), ONE, ONE, ONE];
-        if is_bounded && self.options.pad.is_on() {
-            list.push(&int64.times(2), "indices of slots", rows);
-            return;
-        }
-        if matches!(self.options.version, MegatronVersion::V020) {
-            list.push(int64, "sorted routing map", all);
-        } else {
-            list.push(&self.weights_as(kept), "permuted weights", all);
-            list.push(&kept.stored_as(Element::MASK), "permuted routing map", all);
-        }
-        if is_bounded || matches!(self.options.dispatcher, Dispatcher::AllGather) {
-            list.push(int64, "indices of copies", rows);
-        } else {
-            list.push(int64, "indices of copies", [batch, own_tokens, active, ONE]);
-        }
-        if self.is_v011() {
-            list.push(kept, "weights of copies", [batch, own_tokens, active, ONE]);
-            list.push(kept, "outputs of copies", [batch, own_tokens, active, hidden]);
-        }
-    }
-
-    const fn routed(self, list: &mut Sink<'_>, kept: &Entry) {
-        let (rows, io, width) = (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn);
-        let inner = [rows, width, ONE, ONE];
-        if self.plan.spec().architecture.experts.latent > 0 {
-            let latent = [self.sizes.batch, self.sizes.own_tokens, io, ONE];
-            list.push(&kept.times(2), "latent input, latent output", latent);
-        }
-        list.push(kept, "routed input", [rows, io, ONE, ONE]);
-        list.push(&kept.times(self.gated(2, 1)), "routed gate and up", inner);
-        let is_grouped = !matches!(self.options.experts, ExpertKernel::Sequential);
-        let is_written_out = match self.options.experts {
-            ExpertKernel::Sequential => matches!(self.options.activation, GatedActivation::Unfused),
-            ExpertKernel::Grouped => true,
-            ExpertKernel::GroupedCompiled => false,
-        };
-        if is_written_out {
-            // Silu and, where it is a tensor of its own, up.
-            let silu = if is_grouped { 1 } else { 2 };
-            list.push(&kept.times(self.gated(silu, 0)), "routed silu, up", inner);
-        }
-        // Weights are applied to the product.
-        if is_written_out && !self.is_v011() {
-            list.push(kept, "routed product", inner);
-        }
-        if !self.is_v011() {
-            list.push(&self.weights_as(kept), "weights of rows", [rows, ONE, ONE, ONE]);
-        }
-        list.push(kept, "routed weighted product", inner);
-        if is_grouped {
-            list.push(&kept.stored_as(Element::INT64), "rows of experts", [self.sizes.local_experts, ONE, ONE, ONE]);
-        }
-    }
-
-    /// The largest of what a layer with experts works on, beyond what it saves.
-    const fn experts_work(self, list: &mut Sink<'_>, forward: &Entry, backward: &Entry) {
-        let Sizes { batch, own_tokens, active, expert_io, .. } = *self.sizes;
-        let (rows, copies) = (self.rows(), [batch, own_tokens, active, expert_io]);
-        let forward = &forward.of(Module::RoutedExperts);
-        let backward = &backward.of(Module::RoutedExperts);
-        if self.plan.spec().architecture.experts.shared > 0 {
-            list.push(&forward.of(Module::SharedExperts), "shared output", self.own());
-        }
-        self.gathered(list, forward, backward);
-        self.routing_of_the_layer(list, forward);
-        self.routing_of_the_layer(list, backward);
-        list.push(forward, "permuted copies", copies);
-        if self.plan.spec().layout.mesh.ep > 1 {
-            list.push(forward, "received copies", [rows, expert_io, ONE, ONE]);
-        }
-        list.push(&forward.stored_as(Element::FP32), "received weights", [rows, ONE, ONE, ONE]);
-        list.push(&forward.times(2), "expert outputs, sorted back", [rows, expert_io, ONE, ONE]);
-        list.push(backward, "output gradient", self.own());
-        self.experts_work_back(list, backward);
-    }
-
-    /// What a dispatcher holds until the next layer's takes its place.
-    const fn routing_of_the_layer(self, list: &mut Sink<'_>, works: &Entry) {
-        let Sizes { batch, own_tokens, experts, .. } = *self.sizes;
-        let all = [batch, own_tokens, experts, ONE];
-        list.push(&works.stored_as(Element::FP32), "routing weights of the layer", all);
-        list.push(&works.stored_as(Element::MASK), "routing map of the layer", all);
-        if !matches!(self.options.aux_loss, AuxLoss::None) {
-            list.push(&works.stored_as(Element::FP32), "loss of the layer", [ONE; 4]);
-        }
-        if matches!(self.options.experts, ExpertKernel::Sequential) {
-            list.push(&works.stored_as(Element::INT64), "tokens of each expert", [experts, ONE, ONE, ONE]);
-        }
-    }
-
-    /// The worst of three moments: gradients of copies before and behind their sorting; under a grouped product the
-    /// activation with the gradient of the weights behind it, or with those of all weights.
-    const fn experts_work_back(self, list: &mut Sink<'_>, works: &Entry) {
-        let (rows, io, ffn, local) =
-            (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn, self.sizes.local_experts);
-        let (copies, inner, weights) = ([rows, io, ONE, ONE], [rows, ffn, ONE, ONE], [local, io, ffn, ONE]);
-        if matches!(self.options.experts, ExpertKernel::Sequential) {
-            list.push(&works.times(2), "copy gradients, sorted", copies);
-            return;
-        }
-        let (of_copies, of_inner, of_weights) = (count_of(copies), count_of(inner), count_of(weights));
-        // Beyond what is still saved then: of all that lies inside, the product, or nothing.
-        let (sorted, activation) = (2 * of_copies + 5 * of_inner, of_weights + 11 * of_inner);
-        let all = 3 * of_weights + 2 * of_inner + of_copies;
-        if sorted >= activation && sorted >= all {
-            list.push(&works.times(2), "copy gradients, sorted", copies);
-        } else if activation >= all {
-            list.push(works, "down weight gradient", weights);
-            list.push(&works.times(7), "activation gradients", inner);
-        } else {
-            list.push(&works.times(3), "expert weight gradients", weights);
-            list.push(&works.times(2), "activation gradients", inner);
-            list.push(works, "copy gradients", copies);
-            list.push(&works.stored_as(Element::FP32), "gradients of weights of rows", [rows, ONE, ONE, ONE]);
-        }
     }
 
     /// The embedding under tensor parallelism: which ids are of other ranks' rows.
@@ -609,16 +345,6 @@ impl Of<'_> {
         list.push(&kept.stored_as(Element::FP32), "softmax of logits", [batch, context, vocab, ONE]);
         list.push(&kept.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);
         list.push(&kept.stored_as(Element::INT64), "masked targets", [batch, context, ONE, ONE]);
-        let forward = &kept.transient(Lifetime::InForward(Block::Head));
-        let backward = &forward.transient(Lifetime::InBackward(Block::Head));
-        self.gathered(list, forward, backward);
-        list.push(forward, "logits", [batch, context, vocab, ONE]);
-        list.push(backward, "logit gradient", [batch, context, vocab, ONE]);
+        self.head_works(list, kept);
     }
-}
-
-/// Elements of a tensor on a rank.
-const fn count_of(shape: [Dim; 4]) -> u128 {
-    let [a, b, c, d] = shape;
-    a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128
 }

@@ -1,0 +1,146 @@
+//! The largest of what the forward and backward of each block work on, beyond what they save. Gradients of weights are
+//! counted of grouped experts alone, as tensors of their own (without `gradient_accumulation_fusion`).
+
+use super::Of;
+use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
+use crate::mixers::Heads;
+use crate::sizes::{Dim, Sizes};
+use crate::spec::{AuxLoss, CoreAttention, ExpertKernel};
+
+const ONE: Dim = Dim::ONE;
+
+impl Of<'_> {
+    /// The one buffer that tensor-parallel ranks gather the sequence into, whichever block runs.
+    const fn gathered(self, list: &mut Sink<'_>, forward: &Entry, backward: &Entry) {
+        if self.plan.spec().layout.mesh.sequence_parallel.is_on() {
+            let context = [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE];
+            list.push(forward, "sequence gather buffer", context);
+            list.push(backward, "sequence gather buffer", context);
+        }
+    }
+
+    /// The largest of what attention works on, beyond what it saves.
+    pub(super) const fn attention_works(self, list: &mut Sink<'_>, heads: Heads, forward: &Entry, backward: &Entry) {
+        let Sizes { batch, context, sequence, .. } = *self.sizes;
+        let Heads { queries, keys, width, value, is_latent, .. } = heads;
+        let scores = [batch, queries, context, sequence];
+        self.gathered(list, forward, backward);
+        list.push(backward, "output gradient", self.own());
+        if is_latent {
+            let frequencies = [context, heads.rotary, ONE, ONE];
+            list.push(&forward.stored_as(Element::FP32), "rotary frequencies", frequencies);
+            list.push(&backward.stored_as(Element::FP32), "rotary frequencies", frequencies);
+        }
+        match self.options.core {
+            CoreAttention::Unfused | CoreAttention::FusedSoftmax => {
+                if !is_latent {
+                    self.fused_projection(list, forward, heads);
+                    list.push(forward, "roped query", [batch, context, queries, width]);
+                    list.push(forward, "roped key", [batch, context, keys, width]);
+                }
+                list.push(&forward.times(2), "score buffer, scores", scores);
+                list.push(&forward.stored_as(Element::FP32), "fp32 scores", scores);
+                list.push(backward, "score buffer", scores);
+                list.push(backward, "value gradient", [batch, context, queries, value]);
+                list.push(&backward.times(2).stored_as(Element::FP32), "fp32 score gradients", scores);
+            }
+            CoreAttention::Flash | CoreAttention::Cudnn | CoreAttention::Efficient => {
+                list.push(forward, "contiguous output", [batch, context, queries, value]);
+                list.push(forward, "projected output", self.own());
+                list.push(backward, "attention output gradient", [batch, context, queries, value]);
+                list.push_part(backward, "input gradients", "query", [batch, context, queries, width]);
+                list.push_part(backward, "input gradients", "key", [batch, context, keys, width]);
+                list.push_part(backward, "input gradients", "value", [batch, context, keys, value]);
+            }
+        }
+    }
+
+    /// The largest of what a dense network works on.
+    pub(super) const fn dense_works(self, list: &mut Sink<'_>, backward: &Entry) {
+        let forward = &backward.transient(Lifetime::InForward(Block::Dense));
+        let inner = [self.sizes.batch, self.sizes.context, self.sizes.dense_ffn, ONE];
+        self.gathered(list, forward, backward);
+        list.push(forward, "activation of the gate", inner);
+        list.push(backward, "output gradient", self.own());
+        list.push(&backward.times(self.gated(5, 2)), "gradients inside", inner);
+    }
+
+    /// The largest of what a layer with experts works on, beyond what it saves.
+    pub(super) const fn experts_work(self, list: &mut Sink<'_>, forward: &Entry, backward: &Entry) {
+        let Sizes { batch, own_tokens, active, expert_io, .. } = *self.sizes;
+        let (rows, copies) = (self.rows(), [batch, own_tokens, active, expert_io]);
+        let forward = &forward.of(Module::RoutedExperts);
+        let backward = &backward.of(Module::RoutedExperts);
+        if self.plan.spec().architecture.experts.shared > 0 {
+            list.push(&forward.of(Module::SharedExperts), "shared output", self.own());
+        }
+        self.gathered(list, forward, backward);
+        self.routing_of_the_layer(list, forward);
+        self.routing_of_the_layer(list, backward);
+        list.push(forward, "permuted copies", copies);
+        if self.plan.spec().layout.mesh.ep > 1 {
+            list.push(forward, "received copies", [rows, expert_io, ONE, ONE]);
+        }
+        list.push(&forward.stored_as(Element::FP32), "received weights", [rows, ONE, ONE, ONE]);
+        list.push(&forward.times(2), "expert outputs, sorted back", [rows, expert_io, ONE, ONE]);
+        list.push(backward, "output gradient", self.own());
+        self.experts_work_back(list, backward);
+    }
+
+    /// What a dispatcher holds until the next layer's takes its place.
+    const fn routing_of_the_layer(self, list: &mut Sink<'_>, works: &Entry) {
+        let Sizes { batch, own_tokens, experts, .. } = *self.sizes;
+        let all = [batch, own_tokens, experts, ONE];
+        list.push(&works.stored_as(Element::FP32), "routing weights of the layer", all);
+        list.push(&works.stored_as(Element::MASK), "routing map of the layer", all);
+        if !matches!(self.options.aux_loss, AuxLoss::None) {
+            list.push(&works.stored_as(Element::FP32), "loss of the layer", [ONE; 4]);
+        }
+        if matches!(self.options.experts, ExpertKernel::Sequential) {
+            list.push(&works.stored_as(Element::INT64), "tokens of each expert", [experts, ONE, ONE, ONE]);
+        }
+    }
+
+    /// The worst of three moments: gradients of copies before and behind their sorting; under a grouped product the
+    /// activation with the gradient of the weights behind it, or with those of all weights.
+    const fn experts_work_back(self, list: &mut Sink<'_>, works: &Entry) {
+        let (rows, io, ffn, local) =
+            (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn, self.sizes.local_experts);
+        let (copies, inner, weights) = ([rows, io, ONE, ONE], [rows, ffn, ONE, ONE], [local, io, ffn, ONE]);
+        if matches!(self.options.experts, ExpertKernel::Sequential) {
+            list.push(&works.times(2), "copy gradients, sorted", copies);
+            return;
+        }
+        let (of_copies, of_inner, of_weights) = (count_of(copies), count_of(inner), count_of(weights));
+        // Beyond what is still saved then: of all that lies inside, the product, or nothing.
+        let (sorted, activation) = (2 * of_copies + 5 * of_inner, of_weights + 11 * of_inner);
+        let all = 3 * of_weights + 2 * of_inner + of_copies;
+        if sorted >= activation && sorted >= all {
+            list.push(&works.times(2), "copy gradients, sorted", copies);
+        } else if activation >= all {
+            list.push(works, "down weight gradient", weights);
+            list.push(&works.times(7), "activation gradients", inner);
+        } else {
+            list.push(&works.times(3), "expert weight gradients", weights);
+            list.push(&works.times(2), "activation gradients", inner);
+            list.push(works, "copy gradients", copies);
+            list.push(&works.stored_as(Element::FP32), "gradients of weights of rows", [rows, ONE, ONE, ONE]);
+        }
+    }
+
+    /// The largest of what the head works on.
+    pub(super) const fn head_works(self, list: &mut Sink<'_>, kept: &Entry) {
+        let logits = [self.sizes.batch, self.sizes.context, self.sizes.vocab, ONE];
+        let forward = &kept.transient(Lifetime::InForward(Block::Head));
+        let backward = &forward.transient(Lifetime::InBackward(Block::Head));
+        self.gathered(list, forward, backward);
+        list.push(forward, "logits", logits);
+        list.push(backward, "logit gradient", logits);
+    }
+}
+
+/// Elements of a tensor on a rank.
+const fn count_of(shape: [Dim; 4]) -> u128 {
+    let [a, b, c, d] = shape;
+    a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128
+}
