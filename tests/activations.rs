@@ -2,12 +2,13 @@
 //! to the byte. See `tests/data/README.md` for the file.
 
 use moe_model::Plan;
-use moe_model::inventory::{Block, Entry, Lifetime};
+use moe_model::inventory::{Block, Entry, Lifetime, Module};
+use moe_model::preset::DEEPSEEK_V3;
 use moe_model::sizes::Symbol;
 use moe_model::spec::{
-    Accounting, Attention, AuxLoss, Batch, Capacity, CoreAttention, Dispatcher, ExpertKernel, Experts, Factor,
-    GatedActivation, Gqa, Layers, MegatronCore, MegatronVersion, Mesh, Mla, QkNorm, Recompute, RouterFormat, Routing,
-    Score, Spec, Switch,
+    Accounting, Architecture, Attention, AuxLoss, Batch, Capacity, CoreAttention, Dispatcher, ExpertKernel, Experts,
+    Factor, GatedActivation, Gqa, Layers, MegatronCore, MegatronVersion, Mesh, Mla, QkNorm, Recompute, RouterFormat,
+    Routing, Score, Spec, Switch,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -325,4 +326,34 @@ fn megatron_core_works_on_what_is_listed() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), checks.len(), wrong.join("\n"));
+}
+
+/// What polynomials fitted to the same runs say of one layer of DeepSeek-V3, at a sequence of 4096 tokens: attention by how
+/// it is computed, and whatever is kept for each copy of a token.
+#[test]
+fn megatron_core_on_a_layer_of_deepseek_v3() {
+    let attention = [
+        (CoreAttention::Unfused, 1, 13_709_656_064),
+        (CoreAttention::FusedSoftmax, 1, 5_119_721_476),
+        (CoreAttention::Flash, 1, 826_851_352),
+        // Here without what a fused kernel keeps beside inputs and output.
+        (CoreAttention::Flash, 2, 419_454_976),
+    ];
+    for (core, tp, measured) in attention {
+        let mut spec = Spec::DEFAULT;
+        spec.architecture = Architecture { mtp: 0, ..DEEPSEEK_V3 };
+        spec.layout.batch = Batch { sequence: 4096, ..Batch::DEFAULT };
+        spec.layout.mesh = Mesh { tp, sequence_parallel: switch(tp > 1), ..Mesh::DEFAULT };
+        let experts = ExpertKernel::Sequential;
+        spec.layout.accounting = Accounting::MegatronCore(MegatronCore { core, experts, ..MegatronCore::DEFAULT });
+        let inventory = Plan::new(spec).expect("it is legal").inventory(0);
+        let kept = || inventory.iter().filter(|entry| entry.lifetime == Lifetime::MicroBatch);
+        let is_counted = |name| tp == 1 || !["log-sum-exp", "random state"].contains(&name);
+        let of_attention = kept().filter(|entry| entry.module == Module::Attention && is_counted(entry.name));
+        assert_eq!(of_attention.map(|entry| entry.bytes().bytes()).sum::<u64>(), 61 * measured, "{core:?} tp {tp}");
+        if tp == 1 {
+            let of_rows = kept().filter(|entry| entry.shape[0].symbol == Symbol::Rows);
+            assert_eq!(of_rows.map(|entry| entry.bytes().bytes()).sum::<u64>(), 58 * 872_546_304);
+        }
+    }
 }
