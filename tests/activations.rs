@@ -7,8 +7,8 @@ use moe_model::preset::DEEPSEEK_V3;
 use moe_model::sizes::Symbol;
 use moe_model::spec::{
     Accounting, Architecture, Attention, AuxLoss, Batch, Capacity, CoreAttention, Dispatcher, ExpertKernel, Experts,
-    Factor, GatedActivation, Gqa, Layers, MegatronCore, MegatronVersion, Mesh, Mla, QkNorm, Recompute, RouterFormat,
-    Routing, Score, Spec, Switch,
+    Factor, GatedActivation, Gqa, Layers, MegatronCore, MegatronVersion, Mesh, Mla, Modules, QkNorm, Recompute,
+    RouterFormat, Routing, Score, Spec, Switch,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,7 +19,6 @@ const DATA: &str = include_str!("data/activations.json");
 const BEYOND: &[(&str, &str)] = &[
     ("_gpt_", "learned positions, and GELU with a bias"),
     ("_cpunorm", "norms as PyTorch takes them apart on a CPU"),
-    ("_sel_", "recomputation of chosen modules"),
     ("_mtp1", "modules for multi-token prediction"),
 ];
 
@@ -80,6 +79,25 @@ fn options(family: &Value) -> MegatronCore {
     }
 }
 
+/// Modules by the names of Megatron-LM's `--recompute-modules`.
+fn selected(names: &[Value]) -> Modules {
+    let mut modules = Modules::DEFAULT;
+    for name in names {
+        let module = match name.as_str() {
+            Some("core_attn") => &mut modules.core_attention,
+            Some("mla_up_proj") => &mut modules.latent_up,
+            Some("layernorm") => &mut modules.norms,
+            Some("moe_act") => &mut modules.activation,
+            Some("shared_experts") => &mut modules.shared_experts,
+            Some("moe") => &mut modules.experts,
+            Some("mlp") => &mut modules.dense,
+            _ => panic!("{name} is no module"),
+        };
+        *module = Switch::On;
+    }
+    modules
+}
+
 /// The Spec of a family at some dims: a layer, and what stands in front of it and behind it.
 fn plan(family: &Value, dims: &Value) -> Plan {
     let (parallel, given, of) = (&family["parallel"], &family["options"], |key: &str| number(dims, key));
@@ -117,6 +135,9 @@ fn plan(family: &Value, dims: &Value) -> Plan {
     };
     spec.layout.batch = Batch { sequence: of("s"), micro: of("b"), ..Batch::DEFAULT };
     spec.layout.recompute = if says(family, "recompute", "full") { Recompute::Full } else { Recompute::None };
+    if let Some(modules) = family["recompute"].as_array() {
+        (spec.layout.recompute, spec.layout.modules) = (Recompute::Selective, selected(modules));
+    }
     if let Some(factor) = given["cap"].as_f64() {
         let factor = if (factor - 1.0).abs() < f64::EPSILON { Factor::ONE } else { Factor::thousandths(1250) };
         spec.layout.routing = Routing::Capacity(Capacity { factor });
@@ -155,7 +176,16 @@ fn module(entry: &Entry, plan: &Plan) -> &'static str {
     let (is_moe, has_shared) = (architecture.layers.moe > 0, architecture.experts.shared > 0);
     let is_grouped = options.experts != ExpertKernel::Sequential;
     let overlaps = options.shared_overlap == Switch::On;
+    let modules = layout.modules;
+    let is_on = |switch: Switch| switch == Switch::On;
     match entry.name {
+        // Inputs of what is computed again belong to what holds it.
+        "attention norm input" | "dense norm input" | "expert norm input" if is_on(modules.norms) => "L",
+        "query" | "key" | "value" | "fused query, key and value" if is_on(modules.core_attention) => "L.attn",
+        "checkpoint of attention" | "rotary frequencies" => "L.attn",
+        "normed query latent" | "normed key/value latent" if is_on(modules.latent_up) => "L.attn",
+        "expert norm output" if is_on(modules.experts) || is_on(modules.shared_experts) => "L.mlp",
+        "dense norm output" if is_on(modules.dense) => "L",
         "masked ids" | "mask of ids" => "embedding.word_embeddings",
         "embedding dropout mask" => "embedding.embedding_dropout",
         "layer input" | "rotary cache" => "decoder",
@@ -171,6 +201,7 @@ fn module(entry: &Entry, plan: &Plan) -> &'static str {
         "fused query, key and value" if entry_has_norms(plan) => "L.attn.k_layernorm",
         "normed query latent" => "L.attn.linear_q_up_proj",
         "normed key/value latent" => "L.attn.linear_kv_up_proj",
+        "query of each head" | "key of each head" | "value of each head" => "L.attn.core_attention",
         "query"
         | "key"
         | "value"

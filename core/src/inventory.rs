@@ -230,6 +230,8 @@ pub struct Element {
 impl Element {
     /// A mask of one byte an element.
     pub const MASK: Self = Self { name: "mask", bytes: 1 };
+    /// A 32-bit integer.
+    pub const INT32: Self = Self { name: "int32", bytes: 4 };
     /// A 64-bit integer.
     pub const INT64: Self = Self { name: "int64", bytes: 8 };
     /// IEEE single precision.

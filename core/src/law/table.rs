@@ -19,6 +19,17 @@ const WORLD: Quantity = Product(&[Key::MeshTp, Key::MeshCp, Key::MeshPp, Key::Me
 const LAYERS: Quantity = Sum(&[Key::LayersDense, Key::LayersMoe]);
 const GLOBAL_BATCH: Quantity = Product(&[Key::BatchMicro, Key::MeshDp, Key::BatchCount]);
 
+/// What selective recomputation may compute again.
+const MODULES: &[Key] = &[
+    Key::ModulesCoreAttention,
+    Key::ModulesLatentUp,
+    Key::ModulesNorms,
+    Key::ModulesActivation,
+    Key::ModulesSharedExperts,
+    Key::ModulesExperts,
+    Key::ModulesDense,
+];
+
 /// The laws. Each is judged only where its numbers are in range, which [`range`](super::range) says first.
 pub const LAWS: &[Law] = &[
     law(
@@ -843,9 +854,30 @@ pub const LAWS: &[Law] = &[
         "one checkpoint a layer is counted for layers that are attention and one feed-forward network",
     ),
     law(
+        "modules-given",
+        &[Key::Recompute],
+        AtLeast(Sum(MODULES), Just(1)),
+        When::Selective,
+        "`modules` says what selective recomputation computes again",
+    ),
+    law(
+        "modules-unused",
+        MODULES,
+        AtMost(Sum(MODULES), Just(0)),
+        When::NotSelective,
+        "only `recompute: selective` reads `modules`",
+    ),
+    law(
+        "selective-accounting",
+        &[Key::Recompute],
+        Rule::OneOf(Key::Recompute, &[Recompute::None as u64, Recompute::Full as u64]),
+        When::NotMegatron,
+        "what each module keeps `accounting: megatron_core` says, and no other",
+    ),
+    law(
         "megatron-core-layers",
         &[Key::Recompute],
-        Rule::OneOf(Key::Recompute, &[Recompute::None as u64]),
+        Rule::OneOf(Key::Recompute, &[Recompute::None as u64, Recompute::Selective as u64]),
         When::ComposedMegatron,
         "one layer computed again is counted where layers are attention and one feed-forward network",
     ),

@@ -2,7 +2,7 @@
 
 use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
-use crate::spec::{Context, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
+use crate::spec::{Context, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
 
 /// Where a law applies.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,12 @@ pub enum When {
     Composed,
     /// As megatron-core counts, where not every layer is the same attention and one feed-forward network.
     ComposedMegatron,
+    /// Under selective recomputation.
+    Selective,
+    /// Without it.
+    NotSelective,
+    /// Where no framework's accounting says what modules keep.
+    NotMegatron,
     /// Where some layers have a dense network.
     Dense,
     /// Where some layers have a dense network that is split over `mesh.tp`.
@@ -257,6 +263,9 @@ impl When {
             Self::NotCompressed => of[Key::AttentionOutputRank as usize] == 0,
             Self::Composed => n.get(Key::AccountingCheckpoint).is_some() && is_composed(n),
             Self::ComposedMegatron => n.get(Key::AccountingVersion).is_some() && is_composed(n),
+            Self::Selective => of[Key::Recompute as usize] == Recompute::Selective as u64,
+            Self::NotSelective => of[Key::Recompute as usize] != Recompute::Selective as u64,
+            Self::NotMegatron => n.get(Key::AccountingVersion).is_none(),
             Self::Ring => is_ring(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
@@ -319,12 +328,17 @@ impl When {
     pub(super) const fn keys(self) -> KeySet {
         match self {
             // A kind is known wherever it is written, so `attention`, `mixer`, `routing` and switches never wait.
-            Self::Always | Self::Gqa | Self::NoMixer | Self::Mixer | Self::Compressed | Self::NotCompressed => {
-                KeySet::EMPTY
-            }
+            Self::Always
+            | Self::Gqa
+            | Self::NoMixer
+            | Self::Mixer
+            | Self::Compressed
+            | Self::NotCompressed
+            | Self::NotMegatron => KeySet::EMPTY,
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),
             Self::Unusual => KeySet::of(&[Key::LayersList, Key::LayersBeside, Key::HyperConnections]),
             Self::Hashed => KeySet::of(&[Key::LayersMoe, Key::ExpertsHashLayers]),
+            Self::Selective | Self::NotSelective => KeySet::of(&[Key::Recompute]),
             Self::Composed | Self::ComposedMegatron => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
             Self::Dense => DENSE,
             Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),

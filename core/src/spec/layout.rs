@@ -284,6 +284,28 @@ words! {
         None = "none",
         /// Everything but each block's input.
         Full = "full",
+        /// What `modules` says (Megatron-LM's `--recompute-granularity selective`).
+        Selective = "selective",
+    }
+}
+
+group! {
+    /// Under `recompute: selective`, what is computed again in backward (Megatron-LM's `--recompute-modules`).
+    Modules {
+        /// Attention itself, between its projections (`core_attn`).
+        core_attention: Switch = ModulesCoreAttention, default Switch::Off;
+        /// What makes queries, keys and values out of MLA's latents (`mla_up_proj`).
+        latent_up: Switch = ModulesLatentUp, default Switch::Off;
+        /// The norms in front of attention and feed-forward networks (`layernorm`).
+        norms: Switch = ModulesNorms, default Switch::Off;
+        /// The activation of routed experts (`moe_act`).
+        activation: Switch = ModulesActivation, default Switch::Off;
+        /// Shared experts (`shared_experts`).
+        shared_experts: Switch = ModulesSharedExperts, default Switch::Off;
+        /// Router, routed and shared experts (`moe`).
+        experts: Switch = ModulesExperts, default Switch::Off;
+        /// Dense feed-forward networks (`mlp`).
+        dense: Switch = ModulesDense, default Switch::Off;
     }
 }
 
@@ -442,6 +464,8 @@ pub struct Layout {
     pub batch: Batch,
     /// What is computed again.
     pub recompute: Recompute,
+    /// Which modules, where not all are.
+    pub modules: Modules,
     /// Load of the experts.
     pub routing: Routing,
     /// By whose rules activations are counted.
@@ -465,6 +489,7 @@ impl Layout {
         precision: Precision::DEFAULT,
         batch: Batch::DEFAULT,
         recompute: Recompute::None,
+        modules: Modules::DEFAULT,
         routing: Routing::BALANCED,
         accounting: Accounting::PAPER,
         target: Target::Reference,
@@ -498,6 +523,11 @@ impl Layout {
         },
         Field { key: Key::Batch, value: kind(&[Kind::plain("batch", "Batch", Batch::FIELDS)]), required: true },
         Field { key: Key::Recompute, value: Value::Choice { words: Recompute::WORDS, kinds: &[] }, required: false },
+        Field {
+            key: Key::Modules,
+            value: kind(&[Kind::plain("modules", "Modules", Modules::FIELDS)]),
+            required: false,
+        },
         Field {
             key: Key::Routing,
             value: Value::Choice { words: Routing::WORDS, kinds: Routing::KINDS },

@@ -20,7 +20,7 @@ pub(crate) use architecture::Blocks;
 pub use architecture::{Architecture, Beside, CorrectionBias, Experts, Layers, Norm};
 pub use layer_list::{LayerKind, LayerList};
 pub use layout::{
-    Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Paper, Placement, Pool,
+    Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Modules, Paper, Placement, Pool,
     Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
     ZeroStage,
 };
@@ -37,7 +37,7 @@ pub use values::{Dtype, Factor, Percent, Switch, percent};
 use crate::key::{Key, KeySet, Numbers};
 
 /// The groups that have no other kinds.
-const PLAIN: [&[Field]; 10] = [
+const PLAIN: [&[Field]; 11] = [
     Architecture::FIELDS,
     Layers::FIELDS,
     Experts::FIELDS,
@@ -48,6 +48,7 @@ const PLAIN: [&[Field]; 10] = [
     Placement::FIELDS,
     Precision::FIELDS,
     Batch::FIELDS,
+    Modules::FIELDS,
 ];
 
 /// Those that have.
@@ -172,6 +173,7 @@ impl Spec {
         l.placement.read(n);
         l.precision.read(n);
         l.batch.read(n);
+        l.modules.read(n);
         l.routing.read(n);
         l.accounting.read(n);
         numbers
@@ -222,6 +224,7 @@ impl Spec {
             && l.zero.is_in_range()
             && l.placement.is_in_range()
             && l.precision.is_in_range()
+            && l.modules.is_in_range()
             && l.routing.is_in_range()
             && l.accounting.is_in_range()
             && l.headroom.percent <= NUMBER_MAX
@@ -270,6 +273,7 @@ impl Spec {
                 l.placement.set(key, code);
                 l.precision.set(key, code);
                 l.batch.set(key, code);
+                l.modules.set(key, code);
                 l.routing.set(key, code);
                 l.accounting.set(key, code);
             }
@@ -293,6 +297,7 @@ impl Spec {
             (Key::Placement, 0) => l.placement = Placement::DEFAULT,
             (Key::Precision, 0) => l.precision = Precision::DEFAULT,
             (Key::Batch, 0) => l.batch = Batch::DEFAULT,
+            (Key::Modules, 0) => l.modules = Modules::DEFAULT,
             (Key::Routing, kind) => l.routing = Routing::of_kind(kind),
             (Key::Accounting, kind) => l.accounting = Accounting::of_kind(kind),
             _ => panic!("the key has no such kind"),

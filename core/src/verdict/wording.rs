@@ -186,6 +186,9 @@ impl Violation {
             Rule::AtLeast(Quantity::LayersOf(_), _) => {
                 text.str("`mixer` is given, and no layer of `layers.list` has it")
             }
+            Rule::AtLeast(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
+                text.str("`recompute` = selective, and no key of `modules` is on")
+            }
             Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
             Rule::AtMost(Quantity::LayersOf(_), _) => {
                 layers_with(text, law.rule, spec).str(" with a mixer, and no `mixer` is given")
@@ -199,6 +202,7 @@ impl Violation {
             Rule::AtMost(Quantity::Of(Key::Mtp), Quantity::Just(0)) => {
                 assigned(text, Key::Mtp, spec).str(" does not go with these layers")
             }
+            Rule::AtMost(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => text.str("`modules` is not read here"),
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -218,6 +222,7 @@ impl Violation {
                 When::Alone => "a list of blocks alone",
                 When::Given(Key::HyperConnections) => "`hyper_connections`",
                 When::Hashed => "`experts.hash_layers`",
+                When::NotMegatron => "this accounting",
                 _ => "layers of several mixers or blocks",
             }),
             Rule::LayersFallToStages => misfit(text, spec),
@@ -293,6 +298,12 @@ impl Violation {
             }
             Rule::AtMost(Quantity::Of(Key::ExpertsRouted), Quantity::Just(0)) => {
                 return text.str("leave `experts` out, or say in `layers` how many layers have them");
+            }
+            Rule::AtMost(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
+                return text.str("leave out `modules`, or write `recompute: selective`");
+            }
+            Rule::AtLeast(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
+                return text.str("write `modules: modules { core_attention: on }`, or others of its keys");
             }
             Rule::AtMost(Quantity::Of(Key::BatchGroup), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `schedule: interleaved`");

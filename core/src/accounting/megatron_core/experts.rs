@@ -1,6 +1,6 @@
 //! What router, dispatcher, routed and shared experts save.
 
-use super::Of;
+use super::{Of, chosen};
 use crate::accounting::block_output;
 use crate::inventory::{Element, Entry, Module, Sink};
 use crate::sizes::{Dim, Sizes, Symbol};
@@ -11,26 +11,29 @@ use crate::spec::{
 const ONE: Dim = Dim::ONE;
 
 impl Of<'_> {
-    /// What a layer with experts saves behind its attention.
-    pub(super) const fn experts(self, list: &mut Sink<'_>, common: &Entry) {
-        let router = &common.of(Module::Router);
-        self.norm(list, router, ["expert norm input", "expert norm statistics"], self.streams());
-        // One for router, dispatch and shared experts.
-        list.push(router, "expert norm output", self.own());
-        self.scores(list, router);
+    /// What a layer with experts saves behind its attention, and what of it is computed again.
+    pub(super) const fn experts(self, list: &mut Sink<'_>, common: &Entry, again: &Entry) {
+        let modules = self.modules();
+        let (kept, router_again) = (&common.of(Module::Router), &again.of(Module::Router));
+        // The norm's output is one for router, dispatch and shared experts.
+        let names = ["expert norm input", "expert norm statistics", "expert norm output"];
+        self.norm(list, kept, chosen(modules.norms, router_again, kept), names);
+        let inner = chosen(modules.experts, again, common);
+        let router = &inner.of(Module::Router);
+        self.weights_of_experts(list, router);
         self.aux_loss(list, router);
         self.dispatch(list, router);
-        self.routed(list, &common.of(Module::RoutedExperts));
+        self.routed(list, &inner.of(Module::RoutedExperts), &again.of(Module::RoutedExperts));
         if self.plan.spec().architecture.experts.shared > 0 {
-            let shared = &common.of(Module::SharedExperts);
+            let shared = &chosen(modules.shared_experts, again, inner).of(Module::SharedExperts);
             if self.options.shared_overlap.is_on() && self.plan.spec().layout.mesh.sequence_parallel.is_on() {
                 // Gathered by themselves.
                 list.push(shared, "shared input", [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE]);
             }
             self.mlp(list, shared, ["shared gate and up", "shared silu, up", "shared product"], self.sizes.shared_ffn);
         }
-        self.dropped(list, router, "expert output dropout mask");
-        block_output(list, self.plan, self.sizes, router, 4);
+        self.dropped(list, kept, "expert output dropout mask");
+        block_output(list, self.plan, self.sizes, kept, 4);
     }
 
     const fn is_v011(self) -> bool {
@@ -46,7 +49,7 @@ impl Of<'_> {
     }
 
     /// How scores of experts become weights.
-    const fn scores(self, list: &mut Sink<'_>, kept: &Entry) {
+    const fn weights_of_experts(self, list: &mut Sink<'_>, kept: &Entry) {
         let Sizes { batch, own_tokens, experts, active, .. } = *self.sizes;
         let (fp32, weights) = (&kept.stored_as(Element::FP32), &self.weights_as(kept));
         let (all, chosen) = ([batch, own_tokens, experts, ONE], [batch, own_tokens, active, ONE]);
@@ -127,7 +130,9 @@ impl Of<'_> {
         }
     }
 
-    const fn routed(self, list: &mut Sink<'_>, kept: &Entry) {
+    /// What routed experts keep; of their activation, what is computed again.
+    const fn routed(self, list: &mut Sink<'_>, kept: &Entry, again: &Entry) {
+        let inside = chosen(self.modules().activation, again, kept);
         let (rows, io, width) = (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn);
         let inner = [rows, width, ONE, ONE];
         if self.plan.spec().architecture.experts.latent > 0 {
@@ -145,16 +150,16 @@ impl Of<'_> {
         if is_written_out {
             // Silu and, where it is a tensor of its own, up.
             let silu = if is_grouped { 1 } else { 2 };
-            list.push(&kept.times(self.gated(silu, 0)), "routed silu, up", inner);
+            list.push(&inside.times(self.gated(silu, 0)), "routed silu, up", inner);
         }
         // Weights are applied to the product.
         if is_written_out && !self.is_v011() {
-            list.push(kept, "routed product", inner);
+            list.push(inside, "routed product", inner);
         }
         if !self.is_v011() {
             list.push(&self.weights_as(kept), "weights of rows", [rows, ONE, ONE, ONE]);
         }
-        list.push(kept, "routed weighted product", inner);
+        list.push(inside, "routed weighted product", inner);
         if is_grouped {
             list.push(&kept.stored_as(Element::INT64), "rows of experts", [self.sizes.local_experts, ONE, ONE, ONE]);
         }

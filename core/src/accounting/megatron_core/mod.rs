@@ -12,7 +12,9 @@ use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, P
 use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
-use crate::spec::{CoreAttention, Dtype, GatedActivation, MegatronCore, MegatronVersion, Norm, ZeroStage};
+use crate::spec::{
+    CoreAttention, Dtype, GatedActivation, MegatronCore, MegatronVersion, Modules, Norm, Recompute, Switch, ZeroStage,
+};
 use crate::weights;
 
 const ONE: Dim = Dim::ONE;
@@ -68,6 +70,12 @@ impl Of<'_> {
         }
     }
 
+    /// What is computed again of a layer that is not computed again as a whole.
+    const fn modules(self) -> Modules {
+        let layout = &self.plan.spec().layout;
+        if matches!(layout.recompute, Recompute::Selective) { layout.modules } else { Modules::DEFAULT }
+    }
+
     /// Tokens of a rank between blocks, by the width of the residual stream.
     const fn own(self) -> [Dim; 4] {
         [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, ONE]
@@ -99,9 +107,9 @@ impl Of<'_> {
         let backward = saved.transient(Lifetime::InBackward(slot.block())).of(Module::Attention);
         if is_recomputed(self.plan) {
             list.push(&saved.of(Module::Attention), "layer input", self.kept_input());
-            self.attention(list, at, &backward);
+            self.attention(list, at, &backward, &backward);
         } else {
-            self.attention(list, at, &saved);
+            self.attention(list, at, &saved, &backward);
         }
         if let Some(heads) = at.heads() {
             if is_recomputed(self.plan) && !heads.is_latent {
@@ -122,9 +130,9 @@ impl Of<'_> {
         let backward = saved.transient(Lifetime::InBackward(Block::Dense));
         if is_recomputed(self.plan) {
             self.layer_again(list, &backward);
-            self.dense_ffn(list, &backward);
+            self.dense_ffn(list, &backward, &backward);
         } else {
-            self.dense_ffn(list, &saved);
+            self.dense_ffn(list, &saved, &backward);
         }
         self.dense_works(list, &backward.of(Module::DenseFfn));
     }
@@ -138,25 +146,30 @@ impl Of<'_> {
         let backward = saved.transient(Lifetime::InBackward(Block::Moe));
         if is_recomputed(self.plan) {
             self.layer_again(list, &backward);
-            self.experts(list, &backward);
+            self.experts(list, &backward, &backward);
         } else {
-            self.experts(list, &saved);
+            self.experts(list, &saved, &backward);
         }
         self.experts_work(list, &backward.transient(Lifetime::InForward(Block::Moe)), &backward);
     }
 
     /// The attention of a layer that is computed again as a whole. A law lets only models of one attention in here.
     const fn layer_again(self, list: &mut Sink<'_>, again: &Entry) {
-        self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, again);
+        self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, again, again);
     }
 
-    /// What a norm keeps: its input, and for each row in fp32 the reciprocal of its deviation; one that centres rows their
-    /// means too.
-    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 2], input: [Dim; 4]) {
-        list.push(kept, names[0], input);
-        let statistics = if matches!(self.plan.spec().architecture.norm, Norm::Rms) { 1 } else { 2 };
+    /// What a norm in front of a block keeps: its input; for each row in fp32 the reciprocal of its deviation, one that centres
+    /// rows their means too; and its output, which the block reads.
+    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, rest: &Entry, names: [&'static str; 3]) {
+        list.push(kept, names[0], self.streams());
+        self.statistics(list, rest, names[1]);
+        list.push(rest, names[2], self.own());
+    }
+
+    const fn statistics(self, list: &mut Sink<'_>, kept: &Entry, name: &'static str) {
+        let numbers = if matches!(self.plan.spec().architecture.norm, Norm::Rms) { 1 } else { 2 };
         let own = [self.sizes.batch, self.sizes.own_tokens, ONE, ONE];
-        list.push(&kept.times(statistics).stored_as(Element::FP32), names[1], own);
+        list.push(&kept.times(numbers).stored_as(Element::FP32), name, own);
     }
 
     /// Hidden states that are dropped out behind a block.
@@ -166,22 +179,28 @@ impl Of<'_> {
         }
     }
 
-    const fn attention(self, list: &mut Sink<'_>, at: At<'_>, common: &Entry) {
-        let kept = &common.of(Module::Attention);
-        self.norm(list, kept, ["attention norm input", "attention norm statistics"], self.streams());
-        list.push(kept, "attention norm output", self.own());
+    /// What attention keeps, and what of it is computed again.
+    const fn attention(self, list: &mut Sink<'_>, at: At<'_>, common: &Entry, again: &Entry) {
+        let (kept, again, modules) = (&common.of(Module::Attention), &again.of(Module::Attention), self.modules());
+        let names = ["attention norm input", "attention norm statistics", "attention norm output"];
+        self.norm(list, kept, chosen(modules.norms, again, kept), names);
         match at.heads() {
             Some(heads) => {
-                let Sizes { context, .. } = *self.sizes;
+                let tables = [self.sizes.context, heads.rotary, ONE, ONE];
+                let is_up_again = heads.is_latent && modules.latent_up.is_on();
+                if is_up_again {
+                    list.push(&kept.stored_as(Element::FP32), "rotary frequencies", tables);
+                }
+                let up = if is_up_again { again } else { kept };
                 // Of queries and keys each the cosine and the sine.
-                list.push(&kept.times(4), "rotary tables", [context, heads.rotary, ONE, ONE]);
+                list.push(&up.times(4), "rotary tables", tables);
                 if heads.is_latent {
                     self.latents(list, kept);
                 }
                 if heads.has_norms {
                     self.query_key_norms(list, kept, heads);
                 }
-                self.core(list, kept, heads);
+                self.core(list, [kept, up, again], heads);
                 at.options_saved(list, kept);
             }
             None => at.saved(list, kept),
@@ -218,9 +237,14 @@ impl Of<'_> {
         list.push(kept, "query before its norm", [batch, context, heads.queries, heads.width]);
         list.push(statistics, "query norm statistics", [batch, context, heads.queries, ONE]);
         list.push(statistics, "key norm statistics", [batch, context, heads.keys, ONE]);
-        if matches!(self.options.core, CoreAttention::Unfused | CoreAttention::FusedSoftmax) {
+        if !self.is_fused() && !self.modules().core_attention.is_on() {
             self.fused_projection(list, kept, heads);
         }
+    }
+
+    /// Whether one kernel makes attention's output out of its inputs.
+    const fn is_fused(self) -> bool {
+        !matches!(self.options.core, CoreAttention::Unfused | CoreAttention::FusedSoftmax)
     }
 
     /// What the one projection of queries, keys and values makes.
@@ -231,44 +255,56 @@ impl Of<'_> {
         list.push_part(kept, name, "values", [batch, context, heads.keys, heads.value]);
     }
 
-    /// Attention itself, and its output, which the projection behind it reads.
-    const fn core(self, list: &mut Sink<'_>, kept: &Entry, heads: Heads) {
-        let Sizes { batch, context, sequence, .. } = *self.sizes;
+    /// Attention itself, and its output, which the projection behind it reads: of entries that are kept, that go with queries,
+    /// keys and values, and that are computed again.
+    const fn core(self, list: &mut Sink<'_>, [kept, up, again]: [&Entry; 3], heads: Heads) {
+        let Sizes { batch, context, .. } = *self.sizes;
         let Heads { queries, keys, width, value, is_latent, .. } = heads;
-        list.push(kept, "query", [batch, context, queries, width]);
-        let scores = [batch, queries, context, sequence];
-        let is_fused = !matches!(self.options.core, CoreAttention::Unfused | CoreAttention::FusedSoftmax);
-        if is_fused {
-            list.push(kept, "key", [batch, context, keys, width]);
+        let is_again = self.modules().core_attention.is_on();
+        let inner = if is_again { again } else { kept };
+        if is_again {
+            list.push(&kept.stored_as(Element::INT32), "checkpoint of attention", [ONE; 4]);
+        }
+        if is_again || self.is_fused() {
+            list.push(up, "query", [batch, context, queries, width]);
+            list.push(up, "key", [batch, context, keys, width]);
             if is_latent {
-                list.push(kept, "value", [batch, context, keys, value]);
+                list.push(up, "value", [batch, context, keys, value]);
             } else {
-                self.fused_projection(list, kept, heads);
-            }
-            self.fused_state(list, kept, queries);
-        } else {
-            // Repeated for each query head.
-            list.push(kept, "key", [batch, context, queries, width]);
-            list.push(kept, "value", [batch, context, queries, value]);
-            if self.options.dropout.is_on() {
-                list.push(&kept.stored_as(Element::MASK), "attention dropout mask", scores);
-            }
-            if matches!(self.options.core, CoreAttention::Unfused) {
-                list.push(&kept.stored_as(Element::FP32), "softmax", scores);
-                list.push(kept, "probabilities", scores);
-            } else {
-                list.push(kept, "fused softmax", scores);
-                list.push(&kept.stored_as(Element::FP32), "fused softmax scale", [ONE; 4]);
-                if self.options.dropout.is_on() {
-                    list.push(kept, "probabilities", scores);
-                }
+                self.fused_projection(list, up, heads);
             }
         }
-        list.push(
-            kept,
-            if is_fused { "fused attention output" } else { "attention output" },
-            [batch, context, queries, value],
-        );
+        if self.is_fused() {
+            self.fused_state(list, inner, queries);
+        } else {
+            // Repeated for each query head.
+            let repeated = if is_again { again } else { up };
+            list.push(repeated, "query of each head", [batch, context, queries, width]);
+            list.push(repeated, "key of each head", [batch, context, queries, width]);
+            list.push(repeated, "value of each head", [batch, context, queries, value]);
+            self.scores(list, inner, queries);
+        }
+        let name = if self.is_fused() { "fused attention output" } else { "attention output" };
+        list.push(kept, name, [batch, context, queries, value]);
+    }
+
+    /// What is kept for each query and key.
+    const fn scores(self, list: &mut Sink<'_>, kept: &Entry, queries: Dim) {
+        let scores = [self.sizes.batch, queries, self.sizes.context, self.sizes.sequence];
+        let has_dropout = self.options.dropout.is_on();
+        if has_dropout {
+            list.push(&kept.stored_as(Element::MASK), "attention dropout mask", scores);
+        }
+        if matches!(self.options.core, CoreAttention::Unfused) {
+            list.push(&kept.stored_as(Element::FP32), "softmax", scores);
+            list.push(kept, "probabilities", scores);
+        } else {
+            list.push(kept, "fused softmax", scores);
+            list.push(&kept.stored_as(Element::FP32), "fused softmax scale", [ONE; 4]);
+            if has_dropout {
+                list.push(kept, "probabilities", scores);
+            }
+        }
     }
 
     /// What a fused kernel keeps beside its inputs and its output: a logarithm for each row, and the state of its dropout.
@@ -292,11 +328,12 @@ impl Of<'_> {
         if self.plan.spec().architecture.layers.gated.is_on() { gated } else { plain }
     }
 
-    const fn dense_ffn(self, list: &mut Sink<'_>, common: &Entry) {
-        let kept = &common.of(Module::DenseFfn);
-        self.norm(list, kept, ["dense norm input", "dense norm statistics"], self.streams());
-        list.push(kept, "dense norm output", self.own());
-        self.mlp(list, kept, ["dense gate and up", "dense silu, up", "dense product"], self.sizes.dense_ffn);
+    const fn dense_ffn(self, list: &mut Sink<'_>, common: &Entry, again: &Entry) {
+        let (kept, again, modules) = (&common.of(Module::DenseFfn), &again.of(Module::DenseFfn), self.modules());
+        let names = ["dense norm input", "dense norm statistics", "dense norm output"];
+        self.norm(list, kept, chosen(modules.norms, again, kept), names);
+        let names = ["dense gate and up", "dense silu, up", "dense product"];
+        self.mlp(list, chosen(modules.dense, again, kept), names, self.sizes.dense_ffn);
         self.dropped(list, kept, "dense output dropout mask");
         block_output(list, self.plan, self.sizes, kept, 4);
     }
@@ -340,11 +377,17 @@ impl Of<'_> {
         let saved = saved(self.plan, count, self.source());
         let kept = &saved.of(Module::Head);
         let Sizes { batch, context, vocab, .. } = *self.sizes;
-        self.norm(list, kept, ["final norm input", "final norm statistics"], self.own());
+        list.push(kept, "final norm input", self.own());
+        self.statistics(list, kept, "final norm statistics");
         list.push(kept, "head input", self.own());
         list.push(&kept.stored_as(Element::FP32), "softmax of logits", [batch, context, vocab, ONE]);
         list.push(&kept.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);
         list.push(&kept.stored_as(Element::INT64), "masked targets", [batch, context, ONE, ONE]);
         self.head_works(list, kept);
     }
+}
+
+/// What is computed again where a switch is on, else what is kept.
+const fn chosen<'e>(switch: Switch, again: &'e Entry, kept: &'e Entry) -> &'e Entry {
+    if switch.is_on() { again } else { kept }
 }
