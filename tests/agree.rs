@@ -184,7 +184,6 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     };
     let count = if random.bool() { random.u64(1..9) } else { layout.mesh.pp * random.u64(1..5) };
     layout.batch = Batch { sequence: pick(random, &[4, 8, 12]), micro: random.u64(1..3), count, ..Batch::DEFAULT };
-    layout.recompute = pick(random, Recompute::ALL);
     layout.routing = if random.bool() {
         Routing::Dropless(Dropless { skew: Factor::thousandths(random.u64(1000..1800)) })
     } else {
@@ -201,6 +200,13 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     } else {
         Accounting::WorkedExample(WorkedExample { checkpoint: pick(random, Checkpoint::ALL) })
     };
+    layout.recompute = pick(random, Recompute::ALL);
+    if layout.recompute == Recompute::Selective {
+        layout.accounting = Accounting::MegatronCore(megatron(random));
+        for key in Key::ALL.iter().filter(|key| key.path().starts_with("modules.")) {
+            spec.set(*key, random.u64(..2));
+        }
+    }
 }
 
 fn megatron(random: &mut fastrand::Rng) -> MegatronCore {
@@ -499,7 +505,8 @@ fn shared_experts_are_the_same_at_either_checkpoint() {
             .sum()
     };
     let is_simple = |layers: &Layers| layers.list.is_none() && layers.beside == Beside::None;
-    for plan in plans().filter(|plan| is_simple(&plan.spec().architecture.layers)) {
+    let is_whole = |spec: &Spec| is_simple(&spec.architecture.layers) && spec.layout.recompute != Recompute::Selective;
+    for plan in plans().filter(|plan| is_whole(plan.spec())) {
         let [layer, sub_block] = [Checkpoint::Layer, Checkpoint::SubBlock].map(|checkpoint| {
             let example = Accounting::WorkedExample(WorkedExample { checkpoint });
             plan.changed(|spec| spec.layout.accounting = example).expect("the accounting breaks no law")

@@ -63,9 +63,13 @@ fn keys_are_offered(editor: &mut Editor) {
         ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
         ("heads: 16,", "h│", "heads q_rank indexer_heads indexer_dim"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),
-        ("        schedule: gpipe,", "        sche│", "schedule placement precision target"),
-        ("        schedule: gpipe,", "        │", "schedule placement precision target"),
-        ("        headroom: percent(10),", "        headroom: percent(10),\n        pl│", "placement precision target"),
+        ("        schedule: gpipe,", "        sche│", "schedule placement precision modules target"),
+        ("        schedule: gpipe,", "        │", "schedule placement precision modules target"),
+        (
+            "        headroom: percent(10),",
+            "        headroom: percent(10),\n        pl│",
+            "placement precision modules target",
+        ),
         ("..Node }", "z│, ..Node }", WIDE_LACKS),
         ("skew: 1.25", "s│", "skew"),
     ] {
@@ -77,7 +81,7 @@ const TOP_LACKS: &str = "head_bias hyper_connections layer_scalar mixer mtp norm
 const EXPERTS_LACK: &str =
     "bias correction_bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate";
 const WIDE_LACKS: &str =
-    "stages schedule zero placement precision batch recompute routing accounting target device headroom";
+    "stages schedule zero placement precision batch recompute modules routing accounting target device headroom";
 
 const SCHEDULES: &str = "gpipe one_f_one_b interleaved zb_h1 zb_v dual_pipe dual_pipe_v";
 
@@ -138,7 +142,7 @@ fn errors_leave_the_rest(editor: &mut Editor) {
         editor.explained("Small::NODE", "Small::NO│DE", "One node.", "src/lib.rs");
         editor.explained("vocab", "vo│cab", "Rows of the embedding table", "core/src/spec/architecture.rs");
         editor.explained("recompute", "re│compute", "What is computed again", "core/src/spec/layout.rs");
-        assert_eq!(editor.offered("recompute: full", "recompute: │"), words("none full"), "{to}");
+        assert_eq!(editor.offered("recompute: full", "recompute: │"), words("none full selective"), "{to}");
         editor.broken = None;
     }
 }

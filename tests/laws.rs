@@ -278,6 +278,11 @@ const BREACHES: &[Breach] = &[
         layers(s, "a*3A*58");
         s.layout.accounting = Accounting::WORKED_EXAMPLE;
     }),
+    ("modules-given", |s| {
+        (s.layout.recompute, s.layout.accounting) = (Recompute::Selective, Accounting::MEGATRON_CORE);
+    }),
+    ("modules-unused", |s| s.layout.modules.norms = Switch::On),
+    ("selective-accounting", |s| (s.layout.recompute, s.layout.modules.norms) = (Recompute::Selective, Switch::On)),
     ("megatron-core-layers", |s| {
         layers(s, "a*3A*58");
         s.layout.accounting = Accounting::MEGATRON_CORE;

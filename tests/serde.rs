@@ -267,7 +267,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
             "hidden = 128",
             "hidden = 128\nvocabulary = 2",
             "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `tied_embeddings`, \
-             `head_bias`, `norm`, `norms_per_layer`, `layer_scalar`, `hyper_connections`, `layers`, `attention`, `mixer`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `routing`, \
+             `head_bias`, `norm`, `norms_per_layer`, `layer_scalar`, `hyper_connections`, `layers`, `attention`, `mixer`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `modules`, `routing`, \
              `accounting`, `target`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),
@@ -392,9 +392,9 @@ fn words_that_are_not_in_the_list() {
             "stages = 16",
             "`stages` cannot be `16`\n= help: write `even`, a layout string such as \"Et|(tt|)*30mL\", or a table of its keys",
         ),
-        (zero, "recompute = 1", "`recompute` cannot be `1`\n= help: write `none` or `full`"),
-        (zero, "recompute = true", "`recompute` cannot be `true`\n= help: write `none` or `full`"),
-        (zero, "recompute = { all = 1 }", "`recompute` cannot be a table\n= help: write `none` or `full`"),
+        (zero, "recompute = 1", "`recompute` cannot be `1`\n= help: write `none`, `full` or `selective`"),
+        (zero, "recompute = true", "`recompute` cannot be `true`\n= help: write `none`, `full` or `selective`"),
+        (zero, "recompute = { all = 1 }", "`recompute` cannot be a table\n= help: write `none`, `full` or `selective`"),
         (zero, "placement = \"placement\"", "`placement` cannot be `placement`\n= help: write a table of its keys"),
         (zero, "placement = 3", "`placement` cannot be `3`\n= help: write a table of its keys"),
         (

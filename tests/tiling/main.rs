@@ -142,6 +142,9 @@ const OTHERS: &[&str] = &[
     "activations-kept",
     "worked-example-layers",
     "megatron-core-layers",
+    "modules-given",
+    "modules-unused",
+    "selective-accounting",
     "fits-64-bits",
     "fits-device",
 ];

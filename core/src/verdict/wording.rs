@@ -299,6 +299,9 @@ impl Violation {
             Rule::AtMost(Quantity::Of(Key::ExpertsRouted), Quantity::Just(0)) => {
                 return text.str("leave `experts` out, or say in `layers` how many layers have them");
             }
+            Rule::OneOf(..) if matches!(law.when, When::NotMegatron) => {
+                return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
+            }
             Rule::AtMost(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
                 return text.str("leave out `modules`, or write `recompute: selective`");
             }

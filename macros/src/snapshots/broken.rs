@@ -92,9 +92,9 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, [1333122218429133393152334718269588739, 0], S)
+            __enforce(__at, __laws, B, [3894222644217520248527657989244163, 1], S)
         }
         const _: () = e(111, 170141183460469382847414755544530944000);
-        const _: () = __enforce_budget(117usize, B, S);
+        const _: () = __enforce_budget(120usize, B, S);
     }
 };

@@ -77,7 +77,7 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, [1333122218428850050190585020044741379, 512], S)
+            __enforce(__at, __laws, B, [3894222643934177286777959764396803, 131073], S)
         }
         const _: () = {
             const fn world_size() {
@@ -105,6 +105,6 @@ const _: () = {
         };
         const _: () = e(83, 1152921504606846976);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(118usize, B, S);
+        const _: () = __enforce_budget(121usize, B, S);
     }
 };

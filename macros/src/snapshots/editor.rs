@@ -177,6 +177,10 @@ fn editor() {
         pub mod recompute {
             pub use ::moe_model::spec::Recompute::None as none;
             pub use ::moe_model::spec::Recompute::Full as full;
+            pub use ::moe_model::spec::Recompute::Selective as selective;
+        }
+        pub mod modules {
+            pub use ::moe_model::spec::Modules as modules;
         }
         pub mod routing {
             pub use ::moe_model::spec::routing::balanced as balanced;
@@ -291,6 +295,34 @@ fn editor() {
             pub use ::moe_model::spec::Dtype::Fp8 as fp8;
         }
         pub mod precision_block_attention {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_core_attention {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_latent_up {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_norms {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_activation {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_shared_experts {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_experts {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod modules_dense {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }

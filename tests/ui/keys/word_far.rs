@@ -23,7 +23,7 @@ moe_model! {
         placement: placement { query_rope: replicated, shared_experts: replicated },
         precision: precision { weights: bf16, gradients: fp32, master: fp32, moments: bf16 },
         batch: batch { sequence: 4096, micro: 1, count: 32 },
-        recompute: selective,
+        recompute: everything,
         routing: dropless { skew: 1.0 },
         accounting: paper { kernel: eager, dropout: on, pool: replica },
     },
