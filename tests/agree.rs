@@ -107,6 +107,15 @@ fn attention(random: &mut fastrand::Rng, heads: u64) -> Attention {
     }
 }
 
+/// Sets each key of a group to what its description asks for.
+fn set_all(spec: &mut Spec, prefix: &str, mut number: impl FnMut(&Value) -> Option<u64>) {
+    for key in Key::ALL.iter().filter(|key| key.path().starts_with(prefix)) {
+        if let Some(number) = Spec::field(*key).and_then(|field| number(&field.value)) {
+            spec.set(*key, number);
+        }
+    }
+}
+
 /// A mixer beside attention, or several kinds of compressed one, in layers that a list says.
 fn mix(random: &mut fastrand::Rng, spec: &mut Spec) {
     let is_compressed = matches!(spec.architecture.attention, Attention::Compressed(_));
@@ -123,15 +132,11 @@ fn mix(random: &mut fastrand::Rng, spec: &mut Spec) {
     (layers.dense, layers.moe) = (list.count(LayerKind::Dense), list.count(LayerKind::Moe));
     if list.count(LayerKind::Mixer) > 0 {
         spec.choose(Key::Mixer, random.u64(..Mixer::KINDS.len() as u64));
-        for key in Key::ALL.iter().filter(|key| key.path().starts_with("mixer.")) {
-            match Spec::field(*key).map(|field| &field.value) {
-                Some(Value::Number { .. }) => spec.set(*key, pick(random, &[2, 4])),
-                Some(Value::Choice { words, .. }) if !words.is_empty() => {
-                    spec.set(*key, random.u64(..words.len() as u64));
-                }
-                _ => {}
-            }
-        }
+        set_all(spec, "mixer.", |value| match value {
+            Value::Number { .. } => Some(pick(random, &[2, 4])),
+            Value::Choice { words, .. } if !words.is_empty() => Some(random.u64(..words.len() as u64)),
+            _ => None,
+        });
     }
 }
 
@@ -203,9 +208,7 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     layout.recompute = pick(random, Recompute::ALL);
     if layout.recompute == Recompute::Selective {
         layout.accounting = Accounting::MegatronCore(megatron(random));
-        for key in Key::ALL.iter().filter(|key| key.path().starts_with("modules.")) {
-            spec.set(*key, random.u64(..2));
-        }
+        set_all(spec, "modules.", |_| Some(random.u64(..2)));
     }
 }
 
@@ -318,14 +321,10 @@ const MOST: MegatronCore = MegatronCore {
 /// Every option that lists a tensor, under every pair of kinds: what a rank holds of the most kinds of tensors.
 #[test]
 fn the_longest_lists_are_listed_whole() {
-    let on = |spec: &mut Spec, prefix: &str| {
-        for key in Key::ALL.iter().filter(|key| key.path().starts_with(prefix)) {
-            match Spec::field(*key).map(|field| &field.value) {
-                Some(Value::Number { .. }) => spec.set(*key, 4),
-                Some(Value::Choice { words, kinds: [] }) => spec.set(*key, words.len() as u64 - 1),
-                _ => {}
-            }
-        }
+    let on = |value: &Value| match value {
+        Value::Number { .. } => Some(4),
+        Value::Choice { words, kinds: [] } => Some(words.len() as u64 - 1),
+        _ => None,
     };
     let (mut longest, mut judged) = (0, 0);
     let kinds = |kinds: &[_]| 0..kinds.len() as u64;
@@ -351,7 +350,7 @@ fn the_longest_lists_are_listed_whole() {
             spec.choose(Key::Mixer, mixer);
             spec.choose(Key::Accounting, accounting);
             for prefix in ["attention.", "mixer.", "experts."] {
-                on(&mut spec, prefix);
+                set_all(&mut spec, prefix, on);
             }
             let architecture = &mut spec.architecture;
             architecture.experts.correction_bias = CorrectionBias::Parameter;

@@ -2,6 +2,7 @@
 //! Grok-1, what its own code does). See `tests/data/README.md` for the files.
 
 mod beside;
+mod models;
 
 use moe_model::checkpoint::{Kind, Naming, Pattern, Tensor};
 use moe_model::inventory::Module;
@@ -12,55 +13,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// Every file of a model that has a preset, and which.
-const MODELS: &[(&str, &str)] = &[
-    ("dbrx", "dbrx"),
-    ("deepseek-moe-16b", "deepseek_moe_16b"),
-    ("deepseek-r1", "deepseek_r1"),
-    ("deepseek-v2", "deepseek_v2"),
-    ("deepseek-v2-lite", "deepseek_v2_lite"),
-    ("deepseek-v3", "deepseek_v3"),
-    ("deepseek-v3.2", "deepseek_v3_2"),
-    ("deepseek-v4-flash", "deepseek_v4_flash"),
-    ("dots.llm1", "dots_llm1"),
-    ("ernie-4.5-300b-a47b", "ernie_4_5_300b_a47b"),
-    ("gemma-4-26b-a4b", "gemma_4_26b_a4b"),
-    ("glm-4.5", "glm_4_5"),
-    ("glm-4.7-flash", "glm_4_7_flash"),
-    ("glm-5", "glm_5"),
-    ("gpt-oss-120b", "gpt_oss_120b"),
-    ("granite-3.1-1b-a400m", "granite_3_1_1b_a400m"),
-    ("grok-1", "grok_1"),
-    ("hunyuan-a13b", "hunyuan_a13b"),
-    ("jamba-v0.1", "jamba_v0_1"),
-    ("kimi-k2", "kimi_k2"),
-    ("llama-2-7b", "llama_2_7b"),
-    ("llama-3.1-70b", "llama_3_1_70b"),
-    ("llama-3.1-8b", "llama_3_1_8b"),
-    ("llama-4-scout", "llama_4_scout"),
-    ("longcat-flash", "longcat_flash"),
-    ("mimo-v2-flash", "mimo_v2_flash"),
-    ("minimax-m2.5", "minimax_m2_5"),
-    ("minimax-text-01", "minimax_text_01"),
-    ("mixtral-8x7b", "mixtral_8x7b"),
-    ("nemotron-3-nano-30b-a3b", "nemotron_3_nano_30b_a3b"),
-    ("olmoe-1b-7b", "olmoe_1b_7b"),
-    ("phi-3.5-moe", "phi_3_5_moe"),
-    ("qwen1.5-moe-a2.7b", "qwen1_5_moe_a2_7b"),
-    ("qwen3-0.6b", "qwen3_0_6b"),
-    ("qwen3-235b-a22b", "qwen3_235b_a22b"),
-    ("qwen3-30b-a3b", "qwen3_30b_a3b"),
-    ("qwen3-8b", "qwen3_8b"),
-    ("qwen3-next-80b-a3b", "qwen3_next_80b_a3b"),
-    ("qwen3.5-35b-a3b", "qwen3_5_35b_a3b"),
-];
-
 /// How the others' checkpoints are named, in the order of [`beside::BESIDE`].
 const NAMINGS: [&Naming; 3] = [&Naming::ARCTIC, &Naming::HUNYUAN_V1_MOE, &Naming::KIMI_LINEAR];
 
 /// Every file, and the model that it is of.
 fn models() -> impl Iterator<Item = (&'static str, &'static Naming, Architecture)> {
-    let named = MODELS.iter().map(|(model, name)| {
+    let named = models::MODELS.iter().map(|(model, name)| {
         let preset = Preset::named(name).unwrap_or_else(|| panic!("no preset {name}"));
         (*model, preset.naming, preset.architecture)
     });

@@ -217,10 +217,10 @@ impl KeySet {
         set
     }
 
-    /// The keys from one on, up to another.
-    pub(crate) const fn between(first: Key, end: Key) -> Self {
-        let (mut set, mut i) = (Self::EMPTY, first as usize);
-        while i < end as usize {
+    /// The keys from one place on, up to another.
+    pub(crate) const fn between(first: usize, end: usize) -> Self {
+        let (mut set, mut i) = (Self::EMPTY, first);
+        while i < end {
             set = set.with(Key::ALL[i]);
             i += 1;
         }
@@ -279,16 +279,7 @@ impl KeySet {
     /// Whether a key of a layout is in the set.
     #[must_use]
     pub const fn has_layout(self) -> bool {
-        self.intersects(
-            const {
-                let (mut set, mut i) = (Self::EMPTY, Key::Mesh as usize);
-                while i < Key::ALL.len() {
-                    set = set.with(Key::ALL[i]);
-                    i += 1;
-                }
-                set
-            },
-        )
+        self.intersects(const { Self::between(Key::Mesh as usize, Key::ALL.len()) })
     }
 }
 

@@ -9,7 +9,8 @@ use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Part, Ro
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Recompute};
+use crate::spec::{Accounting, Recompute, ZeroStage};
+use crate::weights;
 
 /// Lists the activations of so many parts of a model, and the transients and buffers of their forward and backward.
 pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts) {
@@ -25,7 +26,7 @@ pub(crate) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
     match plan.spec().layout.accounting {
         // The paper counts none.
         Accounting::Paper(_) => {}
-        Accounting::WorkedExample(_) => worked_example::list_update(list, plan),
+        Accounting::WorkedExample(_) => gradient_copies(list, plan, worked_example::SOURCE),
         Accounting::MegatronCore(_) => megatron_core::list_update(list, plan),
     }
 }
@@ -91,6 +92,24 @@ const fn ends(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, s
         list.push(&last, "final norm input", own);
         list.push(&last, "final norm output", own);
         list.push(&last.stored_as(Element::FP32), "logits", [batch, context, sizes.vocab, Dim::ONE]);
+    }
+}
+
+/// Lists an fp32 copy of the gradients whose moments the rank holds, for the optimizer step.
+const fn gradient_copies(list: &mut Sink<'_>, plan: &Plan, source: &'static str) {
+    let mut group = 0;
+    while group < 2 {
+        let expert_group = group == 1;
+        let flat = weights::flat(list.tally(), plan, expert_group, ZeroStage::Optimizer);
+        let common = Entry {
+            role: Role::Transient,
+            lifetime: Lifetime::OptimizerStep,
+            element: Element::FP32,
+            source,
+            ..weights::state_entry(flat, expert_group)
+        };
+        list.push(&common, "fp32 gradient copy", [flat, Dim::ONE, Dim::ONE, Dim::ONE]);
+        group += 1;
     }
 }
 

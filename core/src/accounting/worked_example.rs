@@ -7,11 +7,10 @@ use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, P
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
-use crate::spec::{Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample, ZeroStage};
-use crate::weights;
+use crate::spec::{Checkpoint, Kernel, Paper, Pool, Split, Switch, WorkedExample};
 
 const ONE: Dim = Dim::ONE;
-const SOURCE: &str = "worked example of a hypothetical rank";
+pub(super) const SOURCE: &str = "worked example of a hypothetical rank";
 
 /// The paper's lists with these choices are what one block holds while it is computed again.
 const BLOCKS: Paper = Paper { kernel: Kernel::Flash, dropout: Switch::Off, pool: Pool::Group };
@@ -113,23 +112,5 @@ const fn layer(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, common: &Entry, 
             Split::Replicated => sizes.own_tokens,
         };
         list.push(&shared, name, [batch, tokens, sizes.shared_ffn, ONE]);
-    }
-}
-
-/// The optimizer step's fp32 copy of the gradients whose moments the rank holds.
-pub(super) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
-    let mut group = 0;
-    while group < 2 {
-        let expert_group = group == 1;
-        let flat = weights::flat(list.tally(), plan, expert_group, ZeroStage::Optimizer);
-        let common = Entry {
-            role: Role::Transient,
-            lifetime: Lifetime::OptimizerStep,
-            element: Element::FP32,
-            source: SOURCE,
-            ..weights::state_entry(flat, expert_group)
-        };
-        list.push(&common, "fp32 gradient copy", [flat, ONE, ONE, ONE]);
-        group += 1;
     }
 }

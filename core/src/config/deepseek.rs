@@ -5,7 +5,7 @@ use super::ModelType;
 use super::fields::{Fields, Idle};
 use super::parts::{bias, dense_first, ends, experts, gqa, grouped, mla, with_indexer};
 use crate::checkpoint::Naming;
-use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Switch};
+use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, Switch};
 
 /// Multi-head attention, softmax over all experts.
 pub(super) const DEEPSEEK: ModelType = ModelType {
@@ -88,9 +88,14 @@ fn deepseek_v2(fields: &mut Fields<'_>) -> Architecture {
 }
 
 fn deepseek_v3(fields: &mut Fields<'_>) -> Architecture {
+    like_deepseek_v3(fields, dense_first)
+}
+
+/// DeepSeek-V3's architecture, with layers as a config says them.
+pub(super) fn like_deepseek_v3(fields: &mut Fields<'_>, layers: fn(&mut Fields<'_>) -> Layers) -> Architecture {
     let experts = experts(fields);
     Architecture {
-        layers: dense_first(fields),
+        layers: layers(fields),
         attention: Attention::Mla(mla(fields)),
         experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
         mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),

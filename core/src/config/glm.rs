@@ -2,8 +2,9 @@
 //! grouped-query attention, two with a list of its own that tells them apart, one of these with an indexer.
 
 use super::ModelType;
+use super::deepseek::like_deepseek_v3;
 use super::fields::{Fields, Idle};
-use super::parts::{bias, dense_first, ends, experts, gqa_of_width, grouped, layer_count, layers, mla, with_indexer};
+use super::parts::{bias, dense_first, ends, experts, gqa_of_width, grouped, layer_count, layers, with_indexer};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, Layers, QkNorm, Switch};
 use alloc::borrow::ToOwned;
@@ -73,14 +74,7 @@ fn glm4_moe(fields: &mut Fields<'_>) -> Architecture {
 }
 
 fn glm4_moe_lite(fields: &mut Fields<'_>) -> Architecture {
-    let experts = experts(fields);
-    Architecture {
-        layers: listed_layers(fields),
-        attention: Attention::Mla(mla(fields)),
-        experts: Experts { correction_bias: CorrectionBias::On, ..grouped(fields, experts) },
-        mtp: fields.optional("num_nextn_predict_layers").unwrap_or(0),
-        ..ends(fields)
-    }
+    like_deepseek_v3(fields, listed_layers)
 }
 
 fn glm_moe_dsa(fields: &mut Fields<'_>) -> Architecture {

@@ -162,7 +162,7 @@ const fn has_dense(n: &Numbers) -> bool {
 
 /// Whether a mixer is described: every kind has keys of its own, and they are there whatever they hold.
 const fn has_mixer(n: &Numbers) -> bool {
-    const KEYS: KeySet = KeySet::between(Key::Mixer, Key::Experts);
+    const KEYS: KeySet = KeySet::between(Key::Mixer as usize, Key::Experts as usize);
     n.present.intersects(KEYS)
 }
 

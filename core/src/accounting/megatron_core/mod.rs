@@ -7,15 +7,14 @@
 mod experts;
 mod works;
 
-use super::{block_output, is_recomputed, saved};
-use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
+use super::{block_output, gradient_copies, is_recomputed, saved};
+use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{
-    CoreAttention, Dtype, GatedActivation, MegatronCore, MegatronVersion, Modules, Norm, Recompute, Switch, ZeroStage,
+    CoreAttention, Dtype, GatedActivation, MegatronCore, MegatronVersion, Modules, Norm, Recompute, Switch,
 };
-use crate::weights;
 
 const ONE: Dim = Dim::ONE;
 
@@ -37,20 +36,7 @@ pub(super) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
     if matches!(precision.gradients, Dtype::Fp32) || matches!(precision.master, Dtype::None) {
         return;
     }
-    let mut group = 0;
-    while group < 2 {
-        let expert_group = group == 1;
-        let flat = weights::flat(list.tally(), plan, expert_group, ZeroStage::Optimizer);
-        let common = Entry {
-            role: Role::Transient,
-            lifetime: Lifetime::OptimizerStep,
-            element: Element::FP32,
-            source: "megatron-core, gradients of master weights",
-            ..weights::state_entry(flat, expert_group)
-        };
-        list.push(&common, "fp32 gradient copy", [flat, ONE, ONE, ONE]);
-        group += 1;
-    }
+    gradient_copies(list, plan, "megatron-core, gradients of master weights");
 }
 
 /// What lists are made of.
@@ -105,14 +91,13 @@ impl Of<'_> {
         list.part(slot.part());
         let (at, saved) = (At { plan: self.plan, sizes: self.sizes, slot }, saved(self.plan, count, self.source()));
         let backward = saved.transient(Lifetime::InBackward(slot.block())).of(Module::Attention);
-        if is_recomputed(self.plan) {
+        let is_recomputed = is_recomputed(self.plan);
+        if is_recomputed {
             list.push(&saved.of(Module::Attention), "layer input", self.kept_input());
-            self.attention(list, at, &backward, &backward);
-        } else {
-            self.attention(list, at, &saved, &backward);
         }
+        self.attention(list, at, if is_recomputed { &backward } else { &saved }, &backward);
         if let Some(heads) = at.heads() {
-            if is_recomputed(self.plan) && !heads.is_latent {
+            if is_recomputed && !heads.is_latent {
                 // Every layer that is computed again reads the same.
                 let cache = backward.stored_as(Element::FP32);
                 list.push(&cache, "rotary cache", [self.sizes.context, heads.rotary, ONE, ONE]);
@@ -128,12 +113,8 @@ impl Of<'_> {
         list.part(Part::Dense);
         let saved = saved(self.plan, count, self.source());
         let backward = saved.transient(Lifetime::InBackward(Block::Dense));
-        if is_recomputed(self.plan) {
-            self.layer_again(list, &backward);
-            self.dense_ffn(list, &backward, &backward);
-        } else {
-            self.dense_ffn(list, &saved, &backward);
-        }
+        let kept = self.kept_of_layer(list, &saved, &backward);
+        self.dense_ffn(list, kept, &backward);
         self.dense_works(list, &backward.of(Module::DenseFfn));
     }
 
@@ -144,18 +125,19 @@ impl Of<'_> {
         list.part(Part::Moe);
         let saved = saved(self.plan, count, self.source());
         let backward = saved.transient(Lifetime::InBackward(Block::Moe));
-        if is_recomputed(self.plan) {
-            self.layer_again(list, &backward);
-            self.experts(list, &backward, &backward);
-        } else {
-            self.experts(list, &saved, &backward);
-        }
+        let kept = self.kept_of_layer(list, &saved, &backward);
+        self.experts(list, kept, &backward);
         self.experts_work(list, &backward.transient(Lifetime::InForward(Block::Moe)), &backward);
     }
 
-    /// The attention of a layer that is computed again as a whole. A law lets only models of one attention in here.
-    const fn layer_again(self, list: &mut Sink<'_>, again: &Entry) {
-        self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, again, again);
+    /// How what a feed-forward network saves is kept: until backward, or, in a layer that is computed again as a whole, while
+    /// it is, and its attention beside it. A law lets only models of one attention in there.
+    const fn kept_of_layer<'e>(self, list: &mut Sink<'_>, saved: &'e Entry, backward: &'e Entry) -> &'e Entry {
+        if !is_recomputed(self.plan) {
+            return saved;
+        }
+        self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, backward, backward);
+        backward
     }
 
     /// What a norm in front of a block keeps: its input; for each row in fp32 the reciprocal of its deviation, one that centres

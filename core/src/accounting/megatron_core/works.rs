@@ -5,7 +5,7 @@ use super::Of;
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::Heads;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{AuxLoss, CoreAttention, ExpertKernel};
+use crate::spec::{AuxLoss, ExpertKernel};
 
 const ONE: Dim = Dim::ONE;
 
@@ -31,28 +31,25 @@ impl Of<'_> {
             list.push(&forward.stored_as(Element::FP32), "rotary frequencies", frequencies);
             list.push(&backward.stored_as(Element::FP32), "rotary frequencies", frequencies);
         }
-        match self.options.core {
-            CoreAttention::Unfused | CoreAttention::FusedSoftmax => {
-                if !is_latent {
-                    self.fused_projection(list, forward, heads);
-                    list.push(forward, "roped query", [batch, context, queries, width]);
-                    list.push(forward, "roped key", [batch, context, keys, width]);
-                }
-                list.push(&forward.times(2), "score buffer, scores", scores);
-                list.push(&forward.stored_as(Element::FP32), "fp32 scores", scores);
-                list.push(backward, "score buffer", scores);
-                list.push(backward, "value gradient", [batch, context, queries, value]);
-                list.push(&backward.times(2).stored_as(Element::FP32), "fp32 score gradients", scores);
-            }
-            CoreAttention::Flash | CoreAttention::Cudnn | CoreAttention::Efficient => {
-                list.push(forward, "contiguous output", [batch, context, queries, value]);
-                list.push(forward, "projected output", self.own());
-                list.push(backward, "attention output gradient", [batch, context, queries, value]);
-                list.push_part(backward, "input gradients", "query", [batch, context, queries, width]);
-                list.push_part(backward, "input gradients", "key", [batch, context, keys, width]);
-                list.push_part(backward, "input gradients", "value", [batch, context, keys, value]);
-            }
+        if self.is_fused() {
+            list.push(forward, "contiguous output", [batch, context, queries, value]);
+            list.push(forward, "projected output", self.own());
+            list.push(backward, "attention output gradient", [batch, context, queries, value]);
+            list.push_part(backward, "input gradients", "query", [batch, context, queries, width]);
+            list.push_part(backward, "input gradients", "key", [batch, context, keys, width]);
+            list.push_part(backward, "input gradients", "value", [batch, context, keys, value]);
+            return;
         }
+        if !is_latent {
+            self.fused_projection(list, forward, heads);
+            list.push(forward, "roped query", [batch, context, queries, width]);
+            list.push(forward, "roped key", [batch, context, keys, width]);
+        }
+        list.push(&forward.times(2), "score buffer, scores", scores);
+        list.push(&forward.stored_as(Element::FP32), "fp32 scores", scores);
+        list.push(backward, "score buffer", scores);
+        list.push(backward, "value gradient", [batch, context, queries, value]);
+        list.push(&backward.times(2).stored_as(Element::FP32), "fp32 score gradients", scores);
     }
 
     /// The largest of what a dense network works on.
@@ -111,7 +108,7 @@ impl Of<'_> {
             list.push(&works.times(2), "copy gradients, sorted", copies);
             return;
         }
-        let (of_copies, of_inner, of_weights) = (count_of(copies), count_of(inner), count_of(weights));
+        let (of_copies, of_inner, of_weights) = (elements(copies), elements(inner), elements(weights));
         // Beyond what is still saved then: of all that lies inside, the product, or nothing.
         let (sorted, activation) = (2 * of_copies + 5 * of_inner, of_weights + 11 * of_inner);
         let all = 3 * of_weights + 2 * of_inner + of_copies;
@@ -139,8 +136,7 @@ impl Of<'_> {
     }
 }
 
-/// Elements of a tensor on a rank.
-const fn count_of(shape: [Dim; 4]) -> u128 {
-    let [a, b, c, d] = shape;
-    a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128
+/// Elements of a tensor on a rank, in bits that hold a dozen times as many.
+const fn elements(shape: [Dim; 4]) -> u128 {
+    Entry { shape, ..Entry::NONE }.local_elements() as u128
 }
