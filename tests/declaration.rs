@@ -1,6 +1,11 @@
 //! Declarations that the library writes: those of presets, and of architectures with every key. `tests/ui.rs` compiles
-//! and runs the file that they stand in, which says that each means the architecture it was written from.
+//! and runs the file that they stand in, which says that each means the architecture it was written from, and of published
+//! models has their totals in a `const`.
 
+mod models;
+mod totals;
+
+use models::MODELS;
 use moe_model::Spec;
 use moe_model::preset::{PRESETS, Preset};
 use moe_model::spec::{
@@ -175,7 +180,16 @@ fn written() -> String {
     };
     for Preset { name, about, architecture, .. } in PRESETS {
         let (ty, constant) = (type_name(name), name.to_uppercase());
-        let meant = format!("    assert_eq!({ty}::ARCHITECTURE, moe_model::preset::{constant});\n");
+        let mut meant = format!("    assert_eq!({ty}::ARCHITECTURE, moe_model::preset::{constant});\n");
+        if let Some((model, _)) = MODELS.iter().find(|(_, preset)| preset == name) {
+            let row = totals::row(model);
+            let counts = [("total", "parameters().total()"), ("active", "active_parameters()")];
+            meant.extend(
+                counts.map(|(count, of)| {
+                    format!("    const {{ assert!({ty}::ARCHITECTURE.{of} == {}) }};\n", row[count])
+                }),
+            );
+        }
         write(&ty, about, architecture, &meant);
     }
     for (ty, about, architecture) in [
