@@ -2,7 +2,7 @@
 //! to the byte. See `tests/data/README.md` for the file.
 
 use moe_model::Plan;
-use moe_model::inventory::{Block, Entry, Lifetime, Module};
+use moe_model::inventory::{Block, Entry, Lifetime, Module, Role};
 use moe_model::preset::DEEPSEEK_V3;
 use moe_model::sizes::Symbol;
 use moe_model::spec::{
@@ -76,6 +76,7 @@ fn options(family: &Value) -> MegatronCore {
         pad: switch(options["pad"] == true),
         shared_overlap: switch(options["shared_overlap"] == true),
         distribute: switch(options["distribute"] == true),
+        ..MegatronCore::DEFAULT
     }
 }
 
@@ -351,7 +352,15 @@ fn megatron_core_works_on_what_is_listed() {
             if check["phase"] == "forward" { Lifetime::InForward(block) } else { Lifetime::InBackward(block) };
         let inventory = plan.inventory(0);
         let works = inventory.iter().filter(|entry| entry.lifetime == lifetime);
-        let sum: u64 = works.map(|entry| bytes(entry, None)).sum();
+        // A block that is measured alone makes what it holds from then on.
+        let makes = |entry: &&Entry| match (entry.name, block) {
+            ("global memory buffer", Block::Attention) => true,
+            ("global memory buffer", _) => plan.spec().layout.mesh.sequence_parallel.is_on(),
+            _ => entry.lifetime == Lifetime::Always && entry.module == Module::Router && block == Block::Moe,
+        };
+        let held = inventory.iter().filter(|entry| entry.role == Role::Workspace).filter(makes);
+        let one = |entry: &Entry| bytes(entry, None) / entry.count;
+        let sum: u64 = works.map(|entry| bytes(entry, None)).sum::<u64>() + held.map(one).sum::<u64>();
         if sum != number(check, "bytes") {
             wrong.push(format!("{sum}: {check}"));
         }

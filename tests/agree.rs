@@ -5,10 +5,10 @@ use moe_model::checkpoint::{Naming, Tensor};
 use moe_model::inventory::{Block, Lifetime, Module};
 use moe_model::spec::{
     Accounting, Attention, AuxLoss, Batch, Beside, Bias, Capacity, Checkpoint, Compressed, Context, CoreAttention,
-    CorrectionBias, Dispatcher, Dropless, Dtype, ExpertKernel, Experts, Factor, GatedActivation, Gqa, Kernel,
-    LayerKind, LayerList, Layers, MegatronCore, MegatronVersion, Mesh, Mixer, Mla, Norm, Paper, Placement, Pool,
-    Precision, QkNorm, Recompute, RouterFormat, Routing, Schedule, Score, Spec, Split, StageList, Stages, Switch,
-    Value, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
+    CorrectionBias, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel, Experts, Factor, GatedActivation, Gqa,
+    Implementation, Kernel, LayerKind, LayerList, Layers, MegatronCore, MegatronVersion, Mesh, Mixer, Mla, Norm, Paper,
+    Placement, Pool, Precision, QkNorm, Recompute, RouterFormat, Routing, Schedule, Score, Spec, Split, StageList,
+    Stages, Switch, Value, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Key, Phase, Plan, Role, judge, moe_model};
 use std::collections::BTreeSet;
@@ -38,6 +38,7 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
         list: LayerList::NONE,
     };
     spec.architecture.hyper_connections = pick(random, &[0, 0, 0, 2]);
+    spec.architecture.positions = 6 * spec.architecture.hyper_connections;
     spec.architecture.attention = attention(random, heads);
     if random.u8(..4) == 0 {
         mix(random, &mut spec);
@@ -171,7 +172,11 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     };
     let groups = pick(random, ZeroGroups::ALL);
     let ways = if groups == ZeroGroups::Uniform { random.u64(1..5) } else { 0 };
-    layout.zero = Zero { dense: pick(random, ZeroStage::ALL), expert: pick(random, ZeroStage::ALL), groups, ways };
+    let (dense, expert) = (pick(random, ZeroStage::ALL), pick(random, ZeroStage::ALL));
+    // Of what was drawn before, so that a key more leaves the other draws alone.
+    let is_twofold = layout.mesh.dp.is_multiple_of(2) && dense == expert && groups != ZeroGroups::Uniform;
+    let instances = if is_twofold { 2 } else { 1 };
+    layout.zero = Zero { dense, expert, groups, ways, instances };
     layout.placement = Placement {
         query_rope: pick(random, Split::ALL),
         shared_experts: pick(random, Split::ALL),
@@ -213,7 +218,11 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
 }
 
 fn megatron(random: &mut fastrand::Rng) -> MegatronCore {
+    // From a stream of their own: keys that came later leave the other draws alone.
+    let mut later = fastrand::Rng::with_seed(random.clone().u64(..));
     MegatronCore {
+        implementation: pick(&mut later, Implementation::ALL),
+        cublas: pick(&mut later, Cublas::ALL),
         version: pick(random, MegatronVersion::ALL),
         core: pick(random, CoreAttention::ALL),
         experts: pick(random, ExpertKernel::ALL),
@@ -305,6 +314,8 @@ fn sums_of_parts_are_those_of_the_list() {
 /// The options of Megatron's accounting that list most.
 const MOST: MegatronCore = MegatronCore {
     version: MegatronVersion::V016,
+    implementation: Implementation::TransformerEngine,
+    cublas: Cublas::Default,
     core: CoreAttention::Unfused,
     experts: ExpertKernel::Grouped,
     activation: GatedActivation::Unfused,

@@ -54,6 +54,7 @@ const EVERY_KEY: Architecture = Architecture {
     norms_per_layer: 4,
     layer_scalar: Switch::On,
     hyper_connections: 0,
+    positions: 2048,
     layers: Layers {
         dense: 3,
         moe: 2,

@@ -50,7 +50,7 @@ fn keys_are_offered(editor: &mut Editor) {
         (
             "    vocab: 102_400,",
             "    vo│",
-            "vocab head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer tied_embeddings",
+            "vocab head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer positions tied_embeddings",
         ),
         ("    hidden: 2048,", "    hidden: 2048, │", TOP_LACKS),
         ("..Node },", "..Node },\n    m│", TOP_LACKS),
@@ -77,7 +77,8 @@ fn keys_are_offered(editor: &mut Editor) {
     }
 }
 
-const TOP_LACKS: &str = "head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer tied_embeddings";
+const TOP_LACKS: &str =
+    "head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer positions tied_embeddings";
 const EXPERTS_LACK: &str =
     "bias correction_bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate";
 const WIDE_LACKS: &str =

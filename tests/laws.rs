@@ -3,8 +3,8 @@
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
     Accounting, Attention, Beside, Capacity, Context, CorrectionBias, Dtype, Experts, Factor, Gqa, LayerList, Layers,
-    Mixer, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList, Stages, Switch, Target, Weighed, ZeroGroups,
-    ZeroStage, percent,
+    Mixer, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList, Stages, Switch, Target, Weighed, Zero,
+    ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -231,6 +231,11 @@ const BREACHES: &[Breach] = &[
     ("zero-ways", |s| s.layout.zero.groups = ZeroGroups::Uniform),
     ("zero-ways-ranks", |s| (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 65)),
     ("zero-ways-unused", |s| s.layout.zero.ways = 32),
+    ("zero-instances", |s| s.layout.zero.instances = 3),
+    ("zero-instances-experts", |s| s.layout.zero.instances = 16),
+    ("zero-instances-unused", |s| {
+        s.layout.zero = Zero { groups: ZeroGroups::Uniform, ways: 32, instances: 2, ..s.layout.zero };
+    }),
     ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
     ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
     ("block-heads", |s| {

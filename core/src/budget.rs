@@ -56,6 +56,7 @@ impl Budget {
             Role::Activation if runs => self.tally.stored,
             Role::Communication if runs => self.tally.buffers,
             Role::Transient => self.tally.transients(phase),
+            Role::Workspace if !runs => self.tally.idle,
             _ => 0,
         };
         Bytes::new(cut(more + standing))
@@ -90,10 +91,11 @@ impl Budget {
         self.role(Role::MasterWeight).plus(self.role(Role::FirstMoment)).plus(self.role(Role::SecondMoment))
     }
 
-    /// Weights, gradients and optimizer state: what stands between two steps.
+    /// Weights, gradients and optimizer state. What libraries and frameworks keep beside them between two steps is the
+    /// [`Role::Workspace`] of that phase.
     #[must_use]
     pub const fn static_bytes(&self) -> Bytes {
-        Bytes::new(cut(self.tally.standing()))
+        Bytes::new(cut(self.tally.standing() - self.tally.always[Role::Workspace as usize]))
     }
 
     /// Activations that one micro-batch keeps from its forward to its backward.
@@ -125,7 +127,7 @@ impl Budget {
     #[must_use]
     pub const fn peak(&self) -> Peak {
         let standing = self.tally.standing();
-        let (mut worst, mut total, mut i) = (Phase::BetweenSteps, standing, 1);
+        let (mut worst, mut total, mut i) = (Phase::BetweenSteps, standing + self.tally.idle, 1);
         while i < PHASES {
             let sum = self.tally.phase(Phase::ALL[i], standing);
             if sum > total {

@@ -34,6 +34,17 @@ pub const H200: Device = Device::H200;
 pub const B200: Device = Device::B200;
 
 impl Device {
+    /// Its CUDA compute capability, as a major number: 8 of Ampere, 9 of Hopper, 10 of Blackwell; of [`Device::None`] that of
+    /// the newest.
+    #[must_use]
+    pub const fn compute_capability(self) -> u64 {
+        match self {
+            Self::A100Gb40 | Self::A100Gb80 => 8,
+            Self::H100 | Self::H200 => 9,
+            Self::B200 | Self::None => 10,
+        }
+    }
+
     /// Memory that the driver shows; for [`Device::None`] all there can be.
     #[must_use]
     pub const fn usable(self) -> Bytes {

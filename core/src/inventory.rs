@@ -34,6 +34,9 @@ pub enum Role {
     Transient,
     /// A buffer that collectives send from or receive into.
     Communication,
+    /// What a library or a framework keeps beyond the tensors of the model: workspaces of matrix products, buffers that are
+    /// used again, what a dispatcher remembers.
+    Workspace,
 }
 
 impl Role {
@@ -47,6 +50,7 @@ impl Role {
         Self::Activation,
         Self::Transient,
         Self::Communication,
+        Self::Workspace,
     ];
 
     /// The name in reports and JSON.
@@ -61,6 +65,7 @@ impl Role {
             Self::Activation => "activation",
             Self::Transient => "transient",
             Self::Communication => "communication",
+            Self::Workspace => "workspace",
         }
     }
 }
@@ -137,6 +142,8 @@ pub enum Module {
     DenseState,
     /// Flat buffers of the expert ZeRO group.
     ExpertState,
+    /// Libraries that compute.
+    Libraries,
 }
 
 impl Module {
@@ -156,6 +163,7 @@ impl Module {
             Self::Mtp => "mtp",
             Self::DenseState => "dense_state",
             Self::ExpertState => "expert_state",
+            Self::Libraries => "libraries",
         }
     }
 
@@ -216,6 +224,8 @@ pub enum Lifetime {
     InBackward(Block),
     /// Throughout the optimizer step.
     OptimizerStep,
+    /// From the last backward of a step to the first forward of the next: what is kept of the last micro-batch without need.
+    Idle,
 }
 
 /// The format of one element.
@@ -331,6 +341,7 @@ impl Entry {
             Lifetime::InForward(_) if matches!(phase, Phase::Forward) => self.bytes(),
             Lifetime::InBackward(_) if matches!(phase, Phase::Backward) => self.bytes(),
             Lifetime::OptimizerStep if matches!(phase, Phase::OptimizerStep) => self.bytes(),
+            Lifetime::Idle if !runs => self.bytes(),
             _ => Bytes::ZERO,
         }
     }
@@ -551,6 +562,7 @@ impl<'l> Sink<'l> {
             Lifetime::InForward(_) => tally.forward += bytes,
             Lifetime::InBackward(_) => tally.backward += bytes,
             Lifetime::OptimizerStep => tally.update += bytes,
+            Lifetime::Idle => tally.idle += bytes,
         }
         if let Role::Weight = common.role {
             let elements = elements * common.count as u128;
@@ -599,7 +611,7 @@ impl Inventory {
         weights::list(&mut list, plan, &sizes, counts);
         weights::list_states(&mut list, plan);
         accounting::list(&mut list, plan, &sizes, counts);
-        accounting::list_update(&mut list, plan);
+        accounting::list_rank(&mut list, plan, &counts);
         let len = list.len;
         Self { entries, len }
     }

@@ -387,7 +387,11 @@ const fn edp(layout: &Layout) -> u64 {
 const fn replicas(layout: &Layout) -> [u64; 2] {
     match layout.zero.groups {
         ZeroGroups::Uniform => [layout.zero.ways; 2],
-        ZeroGroups::ByReplica | ZeroGroups::MoeBlock => [mul(layout.mesh.dp, layout.mesh.cp), edp(layout)],
+        ZeroGroups::ByReplica | ZeroGroups::MoeBlock => {
+            let instances = layout.zero.instances;
+            let (dense, expert) = (mul(layout.mesh.dp, layout.mesh.cp), edp(layout));
+            if instances <= 1 { [dense, expert] } else { [dense / instances, expert.div_ceil(instances)] }
+        }
     }
 }
 

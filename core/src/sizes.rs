@@ -56,6 +56,8 @@ symbols! {
     HiddenTwice = "2h",
     /// Rows of the embedding.
     Vocab = "v",
+    /// Learned positions.
+    Positions = "s_max",
     /// Query heads.
     Heads = "n_h",
     /// Key/value heads.

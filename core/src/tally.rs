@@ -34,6 +34,8 @@ pub(crate) struct Tally {
     pub(crate) backward: u128,
     /// Transients of the optimizer step.
     pub(crate) update: u128,
+    /// What is kept between steps without need.
+    pub(crate) idle: u128,
 }
 
 /// Stands for amounts that outgrow 64 bits by far: sums of several of these still fit.
@@ -55,6 +57,7 @@ impl Tally {
         forward: 0,
         backward: 0,
         update: 0,
+        idle: 0,
     };
 
     /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
@@ -71,9 +74,11 @@ impl Tally {
         self.non_moe += one.non_moe * count;
         self.grouped[0] += one.grouped[0] * count;
         self.grouped[1] += one.grouped[1] * count;
-        // Of what always stands, parts hold weights alone: the state of all of them is listed together.
+        // Of what always stands, parts hold weights and workspaces: the state of all of them is listed together.
         self.always[Role::Weight as usize] += one.always[Role::Weight as usize] * count;
+        self.always[Role::Workspace as usize] += one.always[Role::Workspace as usize] * count;
         self.micro_batch += one.micro_batch * count;
+        self.idle += one.idle * count;
         self.buffers = larger(self.buffers, one.buffers);
         self.forward = larger(self.forward, one.forward);
         self.backward = larger(self.backward, one.backward);
@@ -104,7 +109,7 @@ impl Tally {
         let sum = standing + self.transients(phase);
         match phase {
             Phase::Forward | Phase::Backward => sum + self.buffers + self.stored,
-            Phase::BetweenSteps | Phase::OptimizerStep => sum,
+            Phase::BetweenSteps | Phase::OptimizerStep => sum + self.idle,
         }
     }
 }
@@ -167,7 +172,7 @@ impl Units {
         weights::add_states(&mut sum, plan);
         let mut list = Sink::new(&mut []);
         list.tallies[0] = sum;
-        accounting::list_update(&mut list, plan);
+        accounting::list_rank(&mut list, plan, &counts);
         *list.tally()
     }
 

@@ -20,6 +20,10 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         list.part(Part::First);
         let table = weight(plan, Module::Embedding, counts.first.there);
         list.push(&table, "model.embed_tokens.weight", [sizes.vocab, sizes.hidden, ONE, ONE]);
+        if a.positions > 0 {
+            let rows = Dim::whole(Symbol::Positions, a.positions);
+            list.push(&table, "model.embed_positions.weight", [rows, sizes.hidden, ONE, ONE]);
+        }
     }
     mixer(list, plan, sizes, Slot::Attention, counts.mixers[0].there);
     if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {

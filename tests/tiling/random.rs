@@ -282,7 +282,13 @@ impl Random<'_> {
             ZeroGroups::Uniform => self.to(1, 6),
             _ => 0,
         };
-        spec.layout.zero = Zero { dense: self.pick(ZeroStage::ALL), expert: self.pick(ZeroStage::ALL), groups, ways };
+        let (dense, expert) = (self.pick(ZeroStage::ALL), self.pick(ZeroStage::ALL));
+        // Of what was drawn before, so that a key more leaves the other draws alone.
+        let instances = match (dense as u64 + 3 * expert as u64 + dp + cp) % 8 {
+            few @ (2 | 3) if groups != ZeroGroups::Uniform => few,
+            _ => 1,
+        };
+        spec.layout.zero = Zero { dense, expert, groups, ways, instances };
     }
 }
 

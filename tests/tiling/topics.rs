@@ -6,6 +6,7 @@ use crate::random::Case;
 use moe_model::Spec;
 use moe_model::spec::{
     Attention, Compressed, Context, Gqa, Kda, Lightning, LocalGqa, Mamba2, Mixer, Mla, Schedule, Split, ZeroGroups,
+    ZeroStage,
 };
 
 /// Things that are dealt together, and the laws that say when that comes out even.
@@ -92,6 +93,12 @@ pub(crate) const TOPICS: &[Topic] = &[
     Topic { name: "global batch", laws: &["global-batch"], comes_out: global_batch },
     Topic { name: "directions", laws: &["dual-pipe-count"], comes_out: directions },
     Topic { name: "shards of state", laws: &["zero-ways-ranks"], comes_out: uniform_shards },
+    Topic { name: "instances of state", laws: &["zero-instances"], comes_out: instances },
+    Topic {
+        name: "instances of the state of experts",
+        laws: &["expert-grid", "zero-instances-experts"],
+        comes_out: expert_instances,
+    },
     Topic { name: "blocks of heads", laws: &["heads-tp", "head-dim", "block-heads"], comes_out: head_blocks },
     Topic {
         name: "blocks of key/value heads",
@@ -444,6 +451,24 @@ fn uniform_shards(case: &Case) -> bool {
     let stage: Vec<u64> = ranks.iter().filter(|rank| rank.pp == 0).map(|rank| rank.number).collect();
     let ways = usize::try_from(zero.ways).expect("ways are few");
     zero.groups != ZeroGroups::Uniform || ways == 0 || stage.chunks(ways).all(|group| group.len() == ways)
+}
+
+/// Whether the ranks of the first stage that hold the same of it fall into as many groups as there are instances.
+fn have_instances(case: &Case, is_alike: fn(&Rank) -> bool) -> bool {
+    let (mesh, zero) = (case.spec.layout.mesh, case.spec.layout.zero);
+    let (ranks, _) = world(&mesh);
+    let replicas: Vec<u64> =
+        ranks.iter().filter(|rank| rank.pp == 0 && is_alike(rank)).map(|rank| rank.number).collect();
+    zero.groups == ZeroGroups::Uniform || deal_evenly(&replicas, zero.instances).is_some()
+}
+
+fn instances(case: &Case) -> bool {
+    have_instances(case, |rank| rank.tp == 0)
+}
+
+fn expert_instances(case: &Case) -> bool {
+    let is_sharded = has_experts(&case.spec) && case.spec.layout.zero.expert != ZeroStage::None;
+    expert_grid(case) && (!is_sharded || have_instances(case, |rank| rank.ep == 0 && rank.etp == 0))
 }
 
 /// The rows of some heads that lie one after the other.

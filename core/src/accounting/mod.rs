@@ -21,13 +21,14 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     }
 }
 
-/// Lists the transients of the optimizer step, behind the stage's weights.
-pub(crate) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
+/// Lists what belongs to the whole of a rank with these parts, behind its weights: workspaces, and the transients of the
+/// optimizer step.
+pub(crate) const fn list_rank(list: &mut Sink<'_>, plan: &Plan, counts: &Counts) {
     match plan.spec().layout.accounting {
         // The paper counts none.
         Accounting::Paper(_) => {}
         Accounting::WorkedExample(_) => gradient_copies(list, plan, worked_example::SOURCE),
-        Accounting::MegatronCore(_) => megatron_core::list_update(list, plan),
+        Accounting::MegatronCore(options) => megatron_core::list_rank(list, plan, options, counts),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is wrong in a config, and how it is said.
 
 use super::MODEL_TYPES;
+use super::megatron::MEGATRON;
 use crate::misread::listed_in_lines;
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -59,10 +60,12 @@ pub enum Reason {
     Missing {
         /// The others.
         others: Vec<String>,
+        /// Of which `model_type`; `megatron` of arguments.
+        model_type: &'static str,
     },
     /// The field is not known, and may change the model.
     Unknown {
-        /// Of which `model_type`.
+        /// Of which `model_type`; `megatron` of arguments.
         model_type: &'static str,
     },
     /// The value has a meaning that is not supported.
@@ -74,6 +77,11 @@ pub enum Reason {
     NotA {
         /// What it should be.
         kind: &'static str,
+    },
+    /// The value, or without one its absence, has an effect that is not modelled.
+    NotModelled {
+        /// Which.
+        why: &'static str,
     },
     /// The value contradicts another field.
     Contradicts {
@@ -91,9 +99,9 @@ impl Fault {
         Self { field: field.to_owned(), value: shortened(&value.to_string()), reason }
     }
 
-    pub(super) fn missing(mut fields: Vec<String>) -> Self {
+    pub(super) fn missing(mut fields: Vec<String>, model_type: &'static str) -> Self {
         let field = if fields.is_empty() { String::new() } else { fields.remove(0) };
-        Self { field, value: String::new(), reason: Reason::Missing { others: fields } }
+        Self { field, value: String::new(), reason: Reason::Missing { others: fields, model_type } }
     }
 
     pub(super) fn model_type(value: Option<&Value>) -> Self {
@@ -125,10 +133,16 @@ impl fmt::Display for Fault {
                 }
                 write!(f, "\n= help: supported are {}", listed_in_lines(MODEL_TYPES.iter().map(|known| known.name)))
             }
-            Reason::Missing { others } => {
+            Reason::Missing { others, model_type } => {
                 let names = [field].into_iter().chain(others).map(String::as_str);
-                write!(f, "the config lacks {}", listed(names, " and "))
+                let who = if *model_type == MEGATRON { "the arguments lack" } else { "the config lacks" };
+                write!(f, "{who} {}", listed(names, " and "))
             }
+            Reason::Unknown { model_type } if *model_type == MEGATRON => write!(
+                f,
+                "`{field}` = {value} is not a known argument of Megatron-LM\
+                 \n= note: it may change what a rank holds, so it is not passed over"
+            ),
             Reason::Unknown { model_type } => write!(
                 f,
                 "`{field}` = {value} is not a known field of `{model_type}`\
@@ -141,6 +155,8 @@ impl fmt::Display for Fault {
                 write!(f, "\n= help: supported {are} {}", listed(supported.iter().copied(), " and "))
             }
             Reason::NotA { kind } => write!(f, "`{field}` = {value} is not {kind}"),
+            Reason::NotModelled { why } if value == "null" => write!(f, "without `{field}`: {why}"),
+            Reason::NotModelled { why } => write!(f, "`{field}` = {value}: {why}"),
             Reason::Contradicts { how } => write!(f, "`{field}` = {value} {how}"),
         }
     }

@@ -167,6 +167,40 @@ impl<'j> Fields<'j> {
         place
     }
 
+    /// A value of any kind that somebody else reads.
+    pub(super) fn raw(&mut self, name: &'static str) -> Option<&'j Value> {
+        self.value(name)
+    }
+
+    /// A text, where the value is one.
+    pub(super) fn text(&mut self, name: &'static str) -> Option<&'j str> {
+        self.value(name).and_then(Value::as_str)
+    }
+
+    /// Something that must be known beside the fields.
+    pub(super) fn lacks(&mut self, name: &str) {
+        self.missing.push(name.to_owned());
+    }
+
+    /// A field whose effect is not modelled, unless it says that there is none.
+    pub(super) fn refuse(&mut self, name: &'static str, why: &'static str) {
+        let is_off =
+            |value: &&Value| *value == false || value.as_str().is_some_and(|word| word == "none" || word == "adam");
+        if let Some(value) = self.value(name).filter(|value| !is_off(value)) {
+            self.refuse_value(name, value, why);
+        }
+    }
+
+    /// A field without which something follows that is not modelled.
+    pub(super) fn refuse_absent(&mut self, name: &'static str, why: &'static str) {
+        self.refuse_value(name, &Value::Null, why);
+    }
+
+    /// A value whose effect is not modelled.
+    pub(super) fn refuse_value(&mut self, name: &str, value: &Value, why: &'static str) {
+        self.faults.push(Fault::of(name, value, Reason::NotModelled { why }));
+    }
+
     /// Whether a field is a certain word, where it may be something else too.
     pub(super) fn is(&mut self, name: &'static str, word: &str) -> bool {
         self.value(name).is_some_and(|value| value == word)
@@ -274,7 +308,7 @@ impl<'j> Fields<'j> {
         let unknown = self.not_asked_for();
         let Self { missing, mut faults, unknown: within, .. } = self;
         if !missing.is_empty() {
-            faults.push(Fault::missing(missing));
+            faults.push(Fault::missing(missing, self.model_type));
         }
         faults.extend(within);
         faults.extend(unknown);

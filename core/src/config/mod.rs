@@ -24,6 +24,7 @@ mod lists;
 mod llama;
 mod llama4;
 mod longcat;
+mod megatron;
 mod mimo;
 mod minimax;
 mod mixtral;
@@ -35,6 +36,7 @@ mod qwen;
 mod qwen_next;
 
 pub use error::{ConfigError, Fault, Reason};
+pub use megatron::{MegatronRun, megatron_arguments};
 
 use crate::checkpoint::Naming;
 use crate::spec::Architecture;

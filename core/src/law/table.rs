@@ -698,6 +698,27 @@ pub const LAWS: &[Law] = &[
         "only `zero.groups: uniform` reads `zero.ways`; the other groups follow from the mesh",
     ),
     law(
+        "zero-instances",
+        &[Key::ZeroInstances],
+        Divides(Of(Key::ZeroInstances), Product(&[Key::MeshDp, Key::MeshCp])),
+        When::ByGroup,
+        "each instance of the state is shared out over as many replicas of dense parameters",
+    ),
+    law(
+        "zero-instances-experts",
+        &[Key::ZeroInstances],
+        Divides(Of(Key::ZeroInstances), Quantity::ExpertReplicas),
+        When::ExpertZero,
+        "each instance of the state is shared out over as many replicas of an expert",
+    ),
+    law(
+        "zero-instances-unused",
+        &[Key::ZeroInstances, Key::ZeroGroups],
+        AtMost(Of(Key::ZeroInstances), Just(1)),
+        When::Uniform,
+        "under `zero.groups: uniform` `zero.ways` says over how many ranks state is shared out",
+    ),
+    law(
         "skew-range",
         &[Key::RoutingSkew],
         Rule::SkewIsPossible,

@@ -183,6 +183,9 @@ pub struct Architecture {
     /// Residual streams that learned connections mix around each block (DeepSeek-V4's `hc_mult`, arXiv:2409.19606); 0 for
     /// the one that needs none.
     pub hyper_connections: u64,
+    /// Rows of a table of learned positions, which every tensor-parallel rank of the first stage holds whole (GPT-2;
+    /// Megatron-LM's `learned_absolute`); 0 where positions are rotary or there are none.
+    pub positions: u64,
     /// Decoder layers.
     pub layers: Layers,
     /// Attention of every layer, or of those that `layers.list` says.
@@ -226,6 +229,7 @@ impl Architecture {
         norms_per_layer: 2,
         layer_scalar: Switch::Off,
         hyper_connections: 0,
+        positions: 0,
         layers: Layers::DEFAULT,
         attention: Attention::Gqa(Gqa::DEFAULT),
         mixer: Mixer::None,
@@ -243,6 +247,7 @@ impl Architecture {
         Field { key: Key::NormsPerLayer, value: Value::Number { min: 1 }, required: false },
         Field { key: Key::LayerScalar, value: Value::Choice { words: Switch::WORDS, kinds: &[] }, required: false },
         Field { key: Key::HyperConnections, value: Value::Number { min: 0 }, required: false },
+        Field { key: Key::Positions, value: Value::Number { min: 0 }, required: false },
         Field { key: Key::Layers, value: kind(&[Kind::plain("layers", "Layers", Layers::FIELDS)]), required: true },
         Field { key: Key::Attention, value: kind(Attention::KINDS), required: true },
         Field { key: Key::Mixer, value: Value::Choice { words: Mixer::WORDS, kinds: Mixer::KINDS }, required: false },

@@ -181,6 +181,9 @@ group! {
         groups: ZeroGroups = ZeroGroups, default ZeroGroups::ByReplica;
         /// Ranks that share under `groups: uniform`.
         ways: number at least 0 = ZeroWays, default 0;
+        /// Times that the replicas of a parameter hold its state, each over a part of them (Megatron-LM's
+        /// `num_distributed_optimizer_instances`).
+        instances: number at least 1 = ZeroInstances, default 1;
     }
 }
 

@@ -20,6 +20,28 @@ words! {
 }
 
 words! {
+    /// Whose modules compute (`--transformer-impl`).
+    Implementation {
+        /// megatron-core's own.
+        Local = "local",
+        /// Transformer Engine's, which hold workspaces of their own.
+        TransformerEngine = "transformer_engine",
+    }
+}
+
+words! {
+    /// The workspace that PyTorch gives cuBLAS (`CUBLAS_WORKSPACE_CONFIG`).
+    Cublas {
+        /// PyTorch's default: 32 MiB on Hopper and later, before that `:4096:2:16:8`, which is 8.125 MiB.
+        Default = "default",
+        /// `:4096:8`, 32 MiB: one of the two with which results are deterministic.
+        Large = "large",
+        /// `:16:8`, 128 KiB: the other.
+        Small = "small",
+    }
+}
+
+words! {
     /// How attention is computed.
     CoreAttention {
         /// `DotProductAttention`: scores, their softmax in fp32 and in the model's format are kept.
@@ -113,6 +135,10 @@ group! {
     MegatronCore {
         /// The version that counts.
         version: MegatronVersion = AccountingVersion, default MegatronVersion::V016;
+        /// Whose modules compute.
+        implementation: Implementation = AccountingImplementation, default Implementation::Local;
+        /// The workspace that PyTorch gives cuBLAS.
+        cublas: Cublas = AccountingCublas, default Cublas::Default;
         /// How attention is computed.
         core: CoreAttention = AccountingCore, default CoreAttention::Flash;
         /// How the experts of a rank run.

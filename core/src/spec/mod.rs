@@ -27,8 +27,8 @@ pub use layout::{
 #[doc(hidden)]
 pub use layout::{accounting, routing, stages, zero};
 pub use megatron::{
-    AuxLoss, CoreAttention, Dispatcher, ExpertKernel, GatedActivation, MegatronCore, MegatronVersion, RouterFormat,
-    Score,
+    AuxLoss, CoreAttention, Cublas, Dispatcher, ExpertKernel, GatedActivation, Implementation, MegatronCore,
+    MegatronVersion, RouterFormat, Score,
 };
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use stage_list::{Fault, StageList};
@@ -120,6 +120,7 @@ impl Spec {
             Key::NormsPerLayer,
             Key::LayerScalar,
             Key::HyperConnections,
+            Key::Positions,
             Key::Mtp,
             Key::Schedule,
             Key::Recompute,
@@ -139,6 +140,7 @@ impl Spec {
         n.values[Key::NormsPerLayer as usize] = a.norms_per_layer;
         n.values[Key::LayerScalar as usize] = a.layer_scalar as u64;
         n.values[Key::HyperConnections as usize] = a.hyper_connections;
+        n.values[Key::Positions as usize] = a.positions;
         n.values[Key::Mtp as usize] = a.mtp;
         n.values[Key::Schedule as usize] = l.schedule as u64;
         n.values[Key::Recompute as usize] = l.recompute as u64;
@@ -214,6 +216,7 @@ impl Spec {
             && a.norms_per_layer >= 1
             && a.norms_per_layer <= NUMBER_MAX
             && a.hyper_connections <= NUMBER_MAX
+            && a.positions <= NUMBER_MAX
             && a.attention.is_in_range()
             && (matches!(a.mixer, Mixer::None) || a.mixer.is_in_range())
             && a.layers.is_in_range()
@@ -246,6 +249,7 @@ impl Spec {
             Key::NormsPerLayer => a.norms_per_layer = code,
             Key::LayerScalar => a.layer_scalar = Switch::at(code),
             Key::HyperConnections => a.hyper_connections = code,
+            Key::Positions => a.positions = code,
             Key::Mtp => a.mtp = code,
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),

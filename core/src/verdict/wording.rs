@@ -296,6 +296,7 @@ impl Violation {
             Rule::AtMost(Quantity::Of(Key::ZeroWays), Quantity::Just(_)) => {
                 return text.str("leave it out, or write `groups: uniform`");
             }
+            Rule::AtMost(Quantity::Of(Key::ZeroInstances), _) => return text.str("leave it out"),
             Rule::AtMost(Quantity::Of(Key::ExpertsRouted), Quantity::Just(0)) => {
                 return text.str("leave `experts` out, or say in `layers` how many layers have them");
             }

@@ -64,7 +64,7 @@ impl Small {
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
             151115727451828646838272,
         )
-        .broken(&Self::__SPEC_MAIN, [2596148429267413814265248164610048, 0]);
+        .broken(&Self::__SPEC_MAIN, [10384593717069655257060992658440192, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].
@@ -92,9 +92,9 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, [3894222644217520248527657989244163, 1], S)
+            __enforce(__at, __laws, B, [15576890576237281939851060472318467, 4], S)
         }
-        const _: () = e(111, 170141183460469382847414755544530944000);
-        const _: () = __enforce_budget(120usize, B, S);
+        const _: () = e(113, 170141183460469382847414755544530944000);
+        const _: () = __enforce_budget(123usize, B, S);
     }
 };

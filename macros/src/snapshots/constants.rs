@@ -49,9 +49,9 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            1298729940589477888,
+            39614081258430898737361453056,
         )
-        .broken(&Self::__SPEC_MAIN, [28334198897217871282177, 0]);
+        .broken(&Self::__SPEC_MAIN, [56668397794435742564353, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,
@@ -77,34 +77,35 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, [3894222643934177286777959764396803, 131073], S)
+            __enforce(__at, __laws, B, [15576890575670596016351664022623747, 2097156], S)
         }
         const _: () = {
             const fn world_size() {
-                e(73, 170141183460469231731687308113930616832)
+                e(74, 170141183460469231731687308113930616832)
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(74, 170141183460469231731687866665837527040)
+                e(75, 170141183460469231731687866665837527040)
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(74, 1125899906842624)
+                e(75, 1125899906842624)
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(74, 144115188075855872)
+                e(75, 144115188075855872)
             }
             dense_ffn_tp()
         };
-        const _: () = e(83, 1152921504606846976);
+        const _: () = e(84, 1152921504606846976);
+        const _: () = e(97, 39614081257132168796771975168);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(121usize, B, S);
+        const _: () = __enforce_budget(124usize, B, S);
     }
 };

@@ -387,6 +387,15 @@ fn editor() {
             pub use ::moe_model::spec::MegatronVersion::V016 as v0_16;
             pub use ::moe_model::spec::MegatronVersion::V020 as v0_20;
         }
+        pub mod accounting_implementation {
+            pub use ::moe_model::spec::Implementation::Local as local;
+            pub use ::moe_model::spec::Implementation::TransformerEngine as transformer_engine;
+        }
+        pub mod accounting_cublas {
+            pub use ::moe_model::spec::Cublas::Default as default;
+            pub use ::moe_model::spec::Cublas::Large as large;
+            pub use ::moe_model::spec::Cublas::Small as small;
+        }
         pub mod accounting_core {
             pub use ::moe_model::spec::CoreAttention::Unfused as unfused;
             pub use ::moe_model::spec::CoreAttention::FusedSoftmax as fused_softmax;

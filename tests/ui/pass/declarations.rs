@@ -519,6 +519,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, beside: dense, gated: off },
     attention: gqa {
         heads: 16, kv_heads: 4, head_dim: 64, bias: all, qk_norm: full, sinks: on, output_gate: on,
@@ -542,6 +543,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, gated: off },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
@@ -567,6 +569,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     hyper_connections: 4,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "amcHM", gated: off },
     attention: compressed {
         heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4,
@@ -601,6 +604,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
     attention: gqa { heads: 16, kv_heads: 8, head_dim: 96, value_dim: 48 },
     mixer: gqa {
@@ -626,6 +630,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
@@ -651,6 +656,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
@@ -676,6 +682,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
@@ -701,6 +708,7 @@ moe_model::moe_model! {
     norm: layer_bias,
     norms_per_layer: 4,
     layer_scalar: on,
+    positions: 2048,
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
@@ -835,22 +843,22 @@ fn main() {
     const { assert!(Llama4Scout::ARCHITECTURE.parameters().total() == 107769861120) };
     const { assert!(Llama4Scout::ARCHITECTURE.active_parameters() == 17172894720) };
     assert_eq!(Llama4Maverick::ARCHITECTURE, moe_model::preset::LLAMA_4_MAVERICK);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 0, key_as_value: On }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 0, key_as_value: On }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: None, gated: Off }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: On, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: None, gated: Off }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: On, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", Compressed::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
+    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, positions: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
     assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 48, key_as_value: Off }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 48, key_as_value: Off }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithGqa::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Kda(Kda { heads: 32, head_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Kda(Kda { heads: 32, head_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithKda::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Lightning(Lightning { heads: 64, head_dim: 128, block: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Lightning(Lightning { heads: 64, head_dim: 128, block: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithLightning::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithMamba1::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithMamba2::ARCHITECTURE), meant);
 }

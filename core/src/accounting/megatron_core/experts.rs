@@ -36,12 +36,12 @@ impl Of<'_> {
         block_output(list, self.plan, self.sizes, kept, 4);
     }
 
-    const fn is_v011(self) -> bool {
+    pub(super) const fn is_v011(self) -> bool {
         matches!(self.options.version, MegatronVersion::V011)
     }
 
     /// The format of routing weights. 0.11 knows no other than that of activations.
-    const fn weights_as(self, kept: &Entry) -> Entry {
+    pub(super) const fn weights_as(self, kept: &Entry) -> Entry {
         match self.options.router {
             RouterFormat::Fp32 if !self.is_v011() => kept.stored_as(Element::FP32),
             _ => *kept,

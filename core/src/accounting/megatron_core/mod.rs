@@ -1,10 +1,12 @@
 //! The accounting of megatron-core: what its own modules (the local layer specification, without Transformer Engine) save
-//! for backward, tensor by tensor, and in `works.rs` the largest of what their forward and backward work on.
+//! for backward, tensor by tensor; in `works.rs` the largest of what their forward and backward work on, and in `held.rs`
+//! what they and the libraries under them keep.
 //!
-//! Measured from live storages under PyTorch 2.15; `tests/activations.rs` holds every list against it. Kernels' own
-//! workspaces, what allocators round up and modules of Transformer Engine are not counted.
+//! Measured from live storages under PyTorch 2.15; `tests/activations.rs` holds every list against it. What allocators round
+//! up is not counted.
 
 mod experts;
+mod held;
 mod works;
 
 use super::{block_output, gradient_copies, is_recomputed, saved};
@@ -13,7 +15,8 @@ use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{
-    CoreAttention, Dtype, GatedActivation, MegatronCore, MegatronVersion, Modules, Norm, Recompute, Switch,
+    CoreAttention, Dtype, GatedActivation, Implementation, MegatronCore, MegatronVersion, Modules, Norm, Recompute,
+    Switch,
 };
 
 const ONE: Dim = Dim::ONE;
@@ -30,8 +33,10 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     of.last(list, counts.last);
 }
 
-/// The optimizer step of fused Adam: of gradients that are not in fp32 a copy that is, of those whose moments the rank holds.
-pub(super) const fn list_update(list: &mut Sink<'_>, plan: &Plan) {
+/// What a rank holds beside the model and, in the optimizer step of fused Adam, of gradients that are not in fp32 a copy that
+/// is, of those whose moments the rank holds.
+pub(super) const fn list_rank(list: &mut Sink<'_>, plan: &Plan, options: MegatronCore, counts: &Counts) {
+    Of { plan, sizes: &plan.sizes(), options }.held(list, counts);
     let precision = &plan.spec().layout.precision;
     if matches!(precision.gradients, Dtype::Fp32) || matches!(precision.master, Dtype::None) {
         return;
@@ -48,6 +53,11 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
+    /// Whether modules are Transformer Engine's.
+    const fn has_engine(self) -> bool {
+        matches!(self.options.implementation, Implementation::TransformerEngine)
+    }
+
     const fn source(self) -> &'static str {
         match self.options.version {
             MegatronVersion::V011 => "megatron-core 0.11.0, measured",
@@ -127,6 +137,7 @@ impl Of<'_> {
         let backward = saved.transient(Lifetime::InBackward(Block::Moe));
         let kept = self.kept_of_layer(list, &saved, &backward);
         self.experts(list, kept, &backward);
+        self.dispatchers(list, count.there);
         self.experts_work(list, &backward.transient(Lifetime::InForward(Block::Moe)), &backward);
     }
 

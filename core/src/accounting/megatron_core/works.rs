@@ -5,17 +5,17 @@ use super::Of;
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::Heads;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{AuxLoss, ExpertKernel};
+use crate::spec::ExpertKernel;
 
 const ONE: Dim = Dim::ONE;
 
 impl Of<'_> {
-    /// The one buffer that tensor-parallel ranks gather the sequence into, whichever block runs.
+    /// What Transformer Engine's projections gather a sequence into; megatron-core's own do so into the buffer of the rank.
     const fn gathered(self, list: &mut Sink<'_>, forward: &Entry, backward: &Entry) {
-        if self.plan.spec().layout.mesh.sequence_parallel.is_on() {
+        if self.plan.spec().layout.mesh.sequence_parallel.is_on() && self.has_engine() {
             let context = [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE];
-            list.push(forward, "sequence gather buffer", context);
-            list.push(backward, "sequence gather buffer", context);
+            list.push(forward, "gathered sequence", context);
+            list.push(backward, "gathered sequence", context);
         }
     }
 
@@ -45,9 +45,11 @@ impl Of<'_> {
             list.push(forward, "roped query", [batch, context, queries, width]);
             list.push(forward, "roped key", [batch, context, keys, width]);
         }
-        list.push(&forward.times(2), "score buffer, scores", scores);
+        list.push(forward, "scores", scores);
         list.push(&forward.stored_as(Element::FP32), "fp32 scores", scores);
-        list.push(backward, "score buffer", scores);
+        if self.has_engine() {
+            list.push(forward, "score buffer", scores);
+        }
         list.push(backward, "value gradient", [batch, context, queries, value]);
         list.push(&backward.times(2).stored_as(Element::FP32), "fp32 score gradients", scores);
     }
@@ -72,8 +74,6 @@ impl Of<'_> {
             list.push(&forward.of(Module::SharedExperts), "shared output", self.own());
         }
         self.gathered(list, forward, backward);
-        self.routing_of_the_layer(list, forward);
-        self.routing_of_the_layer(list, backward);
         list.push(forward, "permuted copies", copies);
         if self.plan.spec().layout.mesh.ep > 1 {
             list.push(forward, "received copies", [rows, expert_io, ONE, ONE]);
@@ -82,20 +82,6 @@ impl Of<'_> {
         list.push(&forward.times(2), "expert outputs, sorted back", [rows, expert_io, ONE, ONE]);
         list.push(backward, "output gradient", self.own());
         self.experts_work_back(list, backward);
-    }
-
-    /// What a dispatcher holds until the next layer's takes its place.
-    const fn routing_of_the_layer(self, list: &mut Sink<'_>, works: &Entry) {
-        let Sizes { batch, own_tokens, experts, .. } = *self.sizes;
-        let all = [batch, own_tokens, experts, ONE];
-        list.push(&works.stored_as(Element::FP32), "routing weights of the layer", all);
-        list.push(&works.stored_as(Element::MASK), "routing map of the layer", all);
-        if !matches!(self.options.aux_loss, AuxLoss::None) {
-            list.push(&works.stored_as(Element::FP32), "loss of the layer", [ONE; 4]);
-        }
-        if matches!(self.options.experts, ExpertKernel::Sequential) {
-            list.push(&works.stored_as(Element::INT64), "tokens of each expert", [experts, ONE, ONE, ONE]);
-        }
     }
 
     /// The worst of three moments: gradients of copies before and behind their sorting; under a grouped product the
@@ -137,6 +123,6 @@ impl Of<'_> {
 }
 
 /// Elements of a tensor on a rank, in bits that hold a dozen times as many.
-const fn elements(shape: [Dim; 4]) -> u128 {
+pub(super) const fn elements(shape: [Dim; 4]) -> u128 {
     Entry { shape, ..Entry::NONE }.local_elements() as u128
 }

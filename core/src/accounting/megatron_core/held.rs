@@ -1,0 +1,123 @@
+//! What megatron-core, PyTorch and Transformer Engine hold beside the tensors of a model: measured where modules hold it
+//! (`tests/activations.rs`), read from sources where libraries do.
+
+use super::Of;
+use crate::inventory::{Counts, Element, Entry, Lifetime, Module, Role, Sink};
+use crate::mixers::{At, Slot};
+use crate::sizes::{Dim, Sizes, Symbol};
+use crate::spec::{AuxLoss, Cublas, Dispatcher, Dtype, ExpertKernel, Pool};
+
+const ONE: Dim = Dim::ONE;
+
+const MIB: u64 = 1 << 20;
+
+/// PyTorch 2.9, `aten/src/ATen/cuda/CublasHandlePool.cpp`: a workspace for each handle and stream. The thread that runs
+/// forward has a handle, and the one that runs backward another.
+const PYTORCH: &str = "PyTorch 2.9, CublasHandlePool.cpp";
+const PYTORCH_HANDLES: u64 = 2;
+
+/// Transformer Engine at d0067d0 (2026-08-22), `pytorch/cpp_extensions/gemm.py`: one for products, and one for each of the
+/// streams of grouped products.
+const ENGINE: &str = "Transformer Engine d0067d0, gemm.py";
+const ENGINE_STREAMS: u64 = 4;
+
+impl Of<'_> {
+    /// What a rank with these parts holds from its first step on.
+    pub(super) const fn held(self, list: &mut Sink<'_>, counts: &Counts) {
+        self.workspaces(list, counts.moe.there > 0);
+        self.buffer(list, counts);
+    }
+
+    const fn workspaces(self, list: &mut Sink<'_>, has_experts: bool) {
+        let is_before_hopper = self.plan.spec().layout.device.compute_capability() < 9;
+        let bytes = match self.options.cublas {
+            Cublas::Default if is_before_hopper => 8 * MIB + MIB / 8,
+            Cublas::Default | Cublas::Large => 32 * MIB,
+            Cublas::Small => MIB / 8,
+        };
+        let mut common = Entry::NONE;
+        (common.role, common.module, common.count) = (Role::Workspace, Module::Libraries, PYTORCH_HANDLES);
+        common.source = PYTORCH;
+        list.push(&common, "cuBLAS workspace", [Dim::whole(Symbol::Count, bytes), ONE, ONE, ONE]);
+        // The router's product is Transformer Engine's in either implementation.
+        if self.has_engine() || has_experts && !self.is_v011() {
+            let bytes = if is_before_hopper { 4 * MIB } else { 32 * MIB + 1024 };
+            let is_grouped =
+                self.has_engine() && has_experts && !matches!(self.options.experts, ExpertKernel::Sequential);
+            common.count = if is_grouped { 1 + ENGINE_STREAMS } else { 1 };
+            common.source = ENGINE;
+            list.push(&common, "Transformer Engine workspace", [Dim::whole(Symbol::Count, bytes), ONE, ONE, ONE]);
+        }
+    }
+
+    /// megatron-core's one buffer (`GlobalMemoryBuffer`), which grows to the largest that is asked for: for scores of its own
+    /// unfused attention, to gather a sequence in front of its own projections, the head's always, and to gather the tokens
+    /// of an expert group.
+    const fn buffer(self, list: &mut Sink<'_>, counts: &Counts) {
+        let Sizes { batch, context, sequence, hidden, .. } = *self.sizes;
+        let mut shapes = [[Dim::whole(Symbol::None, 0), ONE, ONE, ONE]; 3];
+        let [mixers, ..] = counts.mixers;
+        if !self.is_fused()
+            && !self.has_engine()
+            && let Some(heads) = (At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }).heads()
+            && mixers.there > 0
+        {
+            shapes[0] = [batch, heads.queries, context, sequence];
+        }
+        let is_gathered = counts.last.there > 0 || !self.has_engine();
+        if self.plan.spec().layout.mesh.sequence_parallel.is_on() && is_gathered {
+            shapes[1] = [batch, context, hidden, ONE];
+        }
+        let is_gathered = matches!(self.options.dispatcher, Dispatcher::AllGather);
+        if counts.moe.there > 0 && is_gathered && self.plan.spec().layout.mesh.expert_ranks() > 1 {
+            shapes[2] = [self.pool(), hidden, ONE, ONE];
+        }
+        let (mut largest, mut i) = (0, 1);
+        while i < shapes.len() {
+            if super::works::elements(shapes[i]) > super::works::elements(shapes[largest]) {
+                largest = i;
+            }
+            i += 1;
+        }
+        let mut entry = Entry::NONE;
+        (entry.role, entry.module, entry.count) = (Role::Workspace, Module::Libraries, 1);
+        entry.element = Element::float(self.plan.spec().layout.precision.activations);
+        entry.source = self.source();
+        if super::works::elements(shapes[largest]) > 0 {
+            list.push(&entry, "global memory buffer", shapes[largest]);
+        }
+    }
+
+    /// The tokens of an expert group.
+    const fn pool(self) -> Dim {
+        Dim::whole(Symbol::Rows, self.plan.pooled_tokens(Pool::Group))
+    }
+
+    /// What the dispatchers of so many layers hold of the last micro-batch. What backward needs of it is saved once more.
+    pub(super) const fn dispatchers(self, list: &mut Sink<'_>, layers: u64) {
+        let Sizes { batch, own_tokens, experts, local_experts, active, .. } = *self.sizes;
+        let mut held = Entry::NONE;
+        (held.role, held.module, held.count) = (Role::Workspace, Module::Router, layers);
+        held.source = self.source();
+        let mut idle = held;
+        idle.lifetime = Lifetime::Idle;
+        let weights = self.weights_as(&held.stored_as(Element::float(self.plan.spec().layout.precision.activations)));
+        if matches!(self.options.dispatcher, Dispatcher::AllGather) {
+            let rows = [self.rows(), ONE, ONE, ONE];
+            list.push(&held.stored_as(Element::MASK), "map of local experts", [self.pool(), local_experts, ONE, ONE]);
+            list.push(&idle.stored_as(weights.element), "weights of the last rows", rows);
+            list.push(&idle.stored_as(Element::INT64), "indices of the last copies", rows);
+        } else {
+            let all = [batch, own_tokens, experts, ONE];
+            list.push(&weights, "routing weights of the layer", all);
+            list.push(&held.stored_as(Element::MASK), "routing map of the layer", all);
+            list.push(&idle.stored_as(Element::INT64), "indices of the last copies", [batch, own_tokens, active, ONE]);
+        }
+        if !matches!(self.options.aux_loss, AuxLoss::None) {
+            list.push(&held.stored_as(Element::float(Dtype::Fp32)), "loss of the layer", [ONE; 4]);
+        }
+        if matches!(self.options.experts, ExpertKernel::Sequential) {
+            list.push(&held.stored_as(Element::INT64), "tokens of each expert", [experts, ONE, ONE, ONE]);
+        }
+    }
+}
