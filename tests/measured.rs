@@ -84,3 +84,12 @@ fn people_read_a_table() {
     let table = std::fs::read_to_string(TABLE).expect("it is there");
     assert!(table == stdout, "{TABLE} is not what the command prints:\n{stdout}");
 }
+
+/// SimuMax's runs on 8 B200, dense and with experts, each stage by its largest rank.
+#[test]
+fn runs_on_b200_are_predicted() {
+    let report = report("tests/data/measured/simumax_b200.json");
+    let rows = report["rows"].as_array().expect("there are rows");
+    assert_eq!((rows.len(), &report["summary"]["peak"]["count"]), (32, &32.into()));
+    at_most(&report, "/peak/worst_abs_percent", 1.5);
+}

@@ -53,7 +53,7 @@ impl Budget {
         let standing = self.tally.always[role as usize];
         let runs = matches!(phase, Phase::Forward | Phase::Backward);
         let more = match role {
-            Role::Activation if runs => self.tally.stored,
+            Role::Activation if runs => self.tally.stored_at(phase),
             Role::Communication if runs => self.tally.buffers,
             Role::Transient => self.tally.transients(phase),
             Role::Workspace if !runs => self.tally.idle,
@@ -114,7 +114,7 @@ impl Budget {
     /// recomputation nothing under `paper` and `worked_example`.
     #[must_use]
     pub const fn recomputed_block(&self) -> Bytes {
-        Bytes::new(cut(self.tally.transients(Phase::Backward)))
+        Bytes::new(cut(self.tally.largest_backward()))
     }
 
     /// Bytes at the peak of a phase.

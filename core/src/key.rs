@@ -165,6 +165,8 @@ keys! {
     AccountingVersion = "accounting.version",
     AccountingImplementation = "accounting.implementation",
     AccountingCublas = "accounting.cublas",
+    AccountingFusedGradients = "accounting.fused_gradients",
+    AccountingLoss = "accounting.loss",
     AccountingCore = "accounting.core",
     AccountingExperts = "accounting.experts",
     AccountingActivation = "accounting.activation",

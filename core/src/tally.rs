@@ -28,10 +28,14 @@ pub(crate) struct Tally {
     pub(crate) stored: u128,
     /// Communication buffers that stand throughout forward and backward.
     pub(crate) buffers: u128,
-    /// Transients of forward: of one block, or of the largest of those that take turns.
+    /// Transients of forward: of one block, or of the largest of those that take turns, the head apart.
     pub(crate) forward: u128,
     /// Transients of backward, likewise.
     pub(crate) backward: u128,
+    /// What the head saves of one micro-batch. While layers run it is not yet there, or no more.
+    head: u128,
+    /// Transients of the head in forward and backward.
+    head_works: [u128; 2],
     /// Transients of the optimizer step.
     pub(crate) update: u128,
     /// What is kept between steps without need.
@@ -56,6 +60,8 @@ impl Tally {
         buffers: 0,
         forward: 0,
         backward: 0,
+        head: 0,
+        head_works: [0; 2],
         update: 0,
         idle: 0,
     };
@@ -84,6 +90,16 @@ impl Tally {
         self.backward = larger(self.backward, one.backward);
     }
 
+    /// Adds the final norm and the loss, behind all layers.
+    const fn add_head(&mut self, one: &Self, count: Count) {
+        let layers = [self.forward, self.backward];
+        self.add_many(one, count);
+        [self.forward, self.backward] = layers;
+        // As much as no device holds stays as it is.
+        self.head = if one.micro_batch <= u64::MAX as u128 && count.in_flight > 0 { one.micro_batch } else { 0 };
+        self.head_works = [one.forward, one.backward];
+    }
+
     /// Weights, gradients and optimizer state.
     pub(crate) const fn standing(&self) -> u128 {
         let (mut sum, mut role) = (0, 0);
@@ -94,21 +110,46 @@ impl Tally {
         sum
     }
 
+    /// Transients of forward and backward: of the layers, and of the head.
+    const fn works(&self, phase: Phase) -> [u128; 2] {
+        match phase {
+            Phase::BetweenSteps | Phase::OptimizerStep => [0; 2],
+            Phase::Forward => [self.forward, self.head_works[0]],
+            Phase::Backward => [self.backward, self.head_works[1]],
+        }
+    }
+
+    /// Whether the peak of a phase comes while layers run, not the head.
+    const fn is_in_layers(&self, phase: Phase) -> bool {
+        let [layers, head] = self.works(phase);
+        layers > head + self.head
+    }
+
     /// Transients at the peak of a phase.
     pub(crate) const fn transients(&self, phase: Phase) -> u128 {
+        let [layers, head] = self.works(phase);
         match phase {
-            Phase::BetweenSteps => 0,
-            Phase::Forward => self.forward,
-            Phase::Backward => self.backward,
             Phase::OptimizerStep => self.update,
+            _ if self.is_in_layers(phase) => layers,
+            _ => head,
         }
+    }
+
+    /// Transients of backward, of whatever block works on most.
+    pub(crate) const fn largest_backward(&self) -> u128 {
+        larger(self.backward, self.head_works[1])
+    }
+
+    /// Activations of all micro-batches in flight at the peak of forward or backward.
+    pub(crate) const fn stored_at(&self, phase: Phase) -> u128 {
+        if self.is_in_layers(phase) { self.stored - self.head } else { self.stored }
     }
 
     /// Everything at the peak of a phase, `standing` of it from the start.
     pub(crate) const fn phase(&self, phase: Phase, standing: u128) -> u128 {
         let sum = standing + self.transients(phase);
         match phase {
-            Phase::Forward | Phase::Backward => sum + self.buffers + self.stored,
+            Phase::Forward | Phase::Backward => sum + self.buffers + self.stored_at(phase),
             Phase::BetweenSteps | Phase::OptimizerStep => sum + self.idle,
         }
     }
@@ -186,7 +227,9 @@ impl Units {
         }
         sum.add_many(&self.of[Part::Dense as usize], counts.dense);
         sum.add_many(&self.of[Part::Moe as usize], counts.moe);
-        sum.add_many(&self.of[Part::Last as usize], counts.last);
+        if counts.last.there > 0 {
+            sum.add_head(&self.of[Part::Last as usize], counts.last);
+        }
         sum.add_many(&self.of[Part::Head as usize], counts.head);
     }
 }

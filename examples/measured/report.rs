@@ -19,7 +19,7 @@ pub(crate) struct Report {
 pub(crate) struct Line {
     pub(crate) test: String,
     pub(crate) golden: String,
-    pub(crate) measured_static_bytes: u64,
+    pub(crate) measured_static_bytes: Option<u64>,
     pub(crate) predicted_static_bytes: Option<u64>,
     pub(crate) static_error_percent: Option<f64>,
     pub(crate) measured_peak_bytes: u64,
@@ -73,7 +73,7 @@ impl Report {
             peak: errors(|row| row.peak_error_percent),
             bound: Bound {
                 standing: bound(rows, &judged, |row| row.static_bytes),
-                peak: bound(rows, &judged, |row| row.peak_bytes),
+                peak: bound(rows, &judged, |row| Some(row.peak_bytes)),
             },
         };
         let accounting = "megatron_core, Megatron-LM d98e8a64 (2026-08-22)";
@@ -101,10 +101,11 @@ fn judge(row: &Row) -> Line {
     };
     match plan(row) {
         Ok(plan) => {
-            let budget = plan.budget(plan.stages() - 1);
+            let stage = row.stage.unwrap_or(plan.stages() - 1);
+            let budget = plan.budget(stage);
             let (standing, peak) = (budget.phase(Phase::BetweenSteps).bytes(), budget.peak());
             judged.predicted_static_bytes = Some(standing);
-            judged.static_error_percent = Some(error(standing, row.static_bytes));
+            judged.static_error_percent = row.static_bytes.map(|measured| error(standing, measured));
             judged.predicted_peak_bytes = Some(peak.bytes());
             judged.peak_error_percent = Some(error(peak.bytes(), row.peak_bytes));
             judged.peak_phase = Some(peak.phase.name());
@@ -154,12 +155,13 @@ impl Errors {
 }
 
 /// How far rows are off the median of those with the same arguments, of predicted rows that have such.
-fn bound(rows: &[Row], judged: &[Line], of: fn(&Row) -> u64) -> Errors {
+fn bound(rows: &[Row], judged: &[Line], of: fn(&Row) -> Option<u64>) -> Errors {
     let predicted = || rows.iter().zip(judged).filter(|(_, judged)| judged.not_modelled.is_none()).map(|(row, _)| row);
     let errors = predicted().filter_map(|row| {
-        let mut twins: Vec<u64> = predicted().filter(|other| other.twin() == row.twin()).map(of).collect();
+        let measured = of(row)?;
+        let mut twins: Vec<u64> = predicted().filter(|other| other.twin() == row.twin()).filter_map(of).collect();
         twins.sort_unstable();
-        (twins.len() > 1).then(|| error(twins[(twins.len() - 1) / 2], of(row)))
+        (twins.len() > 1).then(|| error(twins[(twins.len() - 1) / 2], measured))
     });
     Errors::of(errors.collect())
 }

@@ -26,8 +26,12 @@ pub(crate) struct Row {
     #[serde(default)]
     env: Map<String, Value>,
     world_size: Option<u64>,
+    /// Major and minor version.
+    transformer_engine: Option<[u64; 2]>,
+    /// The stage that was measured; the last one where it is not said.
+    pub(crate) stage: Option<u64>,
     #[serde(rename = "allocated_after_step_bytes")]
-    pub(crate) static_bytes: u64,
+    pub(crate) static_bytes: Option<u64>,
     pub(crate) peak_bytes: u64,
 }
 
@@ -40,8 +44,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Row>, String> {
 
 impl Row {
     pub(crate) fn run(&self) -> MegatronRun {
-        let Self { args, env, world_size, .. } = self;
-        MegatronRun { arguments: args.clone(), environment: env.clone(), world: *world_size, device: self.device() }
+        let Self { args, env, world_size, transformer_engine, .. } = self;
+        MegatronRun {
+            arguments: args.clone(),
+            environment: env.clone(),
+            world: *world_size,
+            device: self.device(),
+            transformer_engine: *transformer_engine,
+        }
     }
 
     /// What it ran on, as its file says; an A100 where it does not.
@@ -55,10 +65,10 @@ impl Row {
     }
 
     /// What two runs have in common that should hold the same.
-    pub(crate) fn twin(&self) -> (Value, Value, Option<u64>, Device) {
+    pub(crate) fn twin(&self) -> (Value, Value, Option<u64>, Device, Option<u64>) {
         let idle = ["exit-interval", "train-iters", "load", "save"];
         let args = self.args.iter().filter(|(name, _)| !idle.contains(&name.as_str()));
         let args = args.map(|(name, value)| (name.clone(), value.clone())).collect();
-        (Value::Object(args), Value::Object(self.env.clone()), self.world_size, self.device())
+        (Value::Object(args), Value::Object(self.env.clone()), self.world_size, self.device(), self.stage)
     }
 }

@@ -49,7 +49,7 @@ fn cells(row: &Line) -> Vec<String> {
     vec![
         name(row),
         size(row.predicted_static_bytes),
-        size(Some(row.measured_static_bytes)),
+        size(row.measured_static_bytes),
         off(row.static_error_percent),
         size(row.predicted_peak_bytes),
         size(Some(row.measured_peak_bytes)),

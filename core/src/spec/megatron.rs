@@ -42,6 +42,18 @@ words! {
 }
 
 words! {
+    /// How the loss is computed over logits of tensor-parallel ranks.
+    Loss {
+        /// megatron-core's own, compiled or not: the softmax in fp32.
+        VocabParallel = "vocab_parallel",
+        /// Transformer Engine's from 2.18 on: the gradient in fp32 (`--cross-entropy-fusion-impl te`).
+        Engine = "transformer_engine",
+        /// Transformer Engine's before that: the gradient in the place of logits.
+        EngineInPlace = "transformer_engine_in_place",
+    }
+}
+
+words! {
     /// How attention is computed.
     CoreAttention {
         /// `DotProductAttention`: scores, their softmax in fp32 and in the model's format are kept.
@@ -139,6 +151,11 @@ group! {
         implementation: Implementation = AccountingImplementation, default Implementation::Local;
         /// The workspace that PyTorch gives cuBLAS.
         cublas: Cublas = AccountingCublas, default Cublas::Default;
+        /// Whether products add gradients of weights to what has accumulated (`gradient_accumulation_fusion`): Transformer
+        /// Engine then keeps a tensor for each shape of a weight, which stands for its gradient.
+        fused_gradients: Switch = AccountingFusedGradients, default Switch::Off;
+        /// How the loss is computed.
+        loss: Loss = AccountingLoss, default Loss::VocabParallel;
         /// How attention is computed.
         core: CoreAttention = AccountingCore, default CoreAttention::Flash;
         /// How the experts of a rank run.

@@ -27,7 +27,7 @@ pub use layout::{
 #[doc(hidden)]
 pub use layout::{accounting, routing, stages, zero};
 pub use megatron::{
-    AuxLoss, CoreAttention, Cublas, Dispatcher, ExpertKernel, GatedActivation, Implementation, MegatronCore,
+    AuxLoss, CoreAttention, Cublas, Dispatcher, ExpertKernel, GatedActivation, Implementation, Loss, MegatronCore,
     MegatronVersion, RouterFormat, Score,
 };
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};

@@ -3,7 +3,8 @@
 
 use super::Of;
 use crate::inventory::{Counts, Element, Entry, Lifetime, Module, Role, Sink};
-use crate::mixers::{At, Slot};
+use crate::mixers::{At, Heads, Slot};
+use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{AuxLoss, Cublas, Dispatcher, Dtype, ExpertKernel, Pool};
 
@@ -21,11 +22,120 @@ const PYTORCH_HANDLES: u64 = 2;
 const ENGINE: &str = "Transformer Engine d0067d0, gemm.py";
 const ENGINE_STREAMS: u64 = 4;
 
+/// Different shapes of weights.
+struct Shapes {
+    all: [[u64; 2]; Self::MOST],
+    count: usize,
+}
+
+impl Shapes {
+    /// Five projections of attention, two of each of three networks, and the head.
+    const MOST: usize = 12;
+
+    const fn add(&mut self, rows: u64, columns: u64) {
+        let mut i = 0;
+        while i < self.count {
+            if self.all[i][0] == rows && self.all[i][1] == columns {
+                return;
+            }
+            i += 1;
+        }
+        self.all[self.count] = [rows, columns];
+        self.count += 1;
+    }
+
+    /// The two projections of a network.
+    const fn network(&mut self, io: u64, into: u64, out_of: u64) {
+        self.add(into, io);
+        self.add(io, out_of);
+    }
+
+    const fn elements(&self) -> u64 {
+        let (mut sum, mut i) = (0, 0);
+        while i < self.count {
+            sum = add(sum, mul(self.all[i][0], self.all[i][1]));
+            i += 1;
+        }
+        sum
+    }
+}
+
 impl Of<'_> {
     /// What a rank with these parts holds from its first step on.
     pub(super) const fn held(self, list: &mut Sink<'_>, counts: &Counts) {
         self.workspaces(list, counts.moe.there > 0);
         self.buffer(list, counts);
+        self.frequencies(list, counts);
+        if self.options.fused_gradients.is_on() && self.has_engine() {
+            self.stand_ins(list, counts);
+        }
+    }
+
+    /// The frequencies that Transformer Engine's rotary kernel reads, for all layers (`RotaryEmbedding`'s cache).
+    const fn frequencies(self, list: &mut Sink<'_>, counts: &Counts) {
+        let [attention, ..] = counts.mixers;
+        if attention.there > 0
+            && self.has_engine()
+            && self.plan.spec().architecture.positions == 0
+            && let Some(heads) = (At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }).heads()
+        {
+            let mut entry = Entry::NONE;
+            (entry.role, entry.module, entry.count) = (Role::Workspace, Module::Attention, 1);
+            (entry.element, entry.source) = (Element::FP32, self.source());
+            list.push(&entry, "rotary frequencies", [self.sizes.context, heads.rotary, ONE, ONE]);
+        }
+    }
+
+    /// What stands for gradients of weights that were added elsewhere: a tensor for each shape of a weight
+    /// (`get_dummy_wgrad`), that of the head among them.
+    const fn stand_ins(self, list: &mut Sink<'_>, counts: &Counts) {
+        let mut shapes = Shapes { all: [[0; 2]; Shapes::MOST], count: 0 };
+        let Sizes { hidden, vocab, dense_ffn, expert_ffn, expert_io, shared_ffn, .. } = *self.sizes;
+        let [attention, ..] = counts.mixers;
+        if attention.there > 0
+            && let Some(heads) = (At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }).heads()
+        {
+            self.projections(&mut shapes, heads);
+        }
+        if counts.dense.there > 0 {
+            shapes.network(hidden.local, self.gated(2, 1) * dense_ffn.local, dense_ffn.local);
+        }
+        if counts.moe.there > 0 {
+            shapes.network(expert_io.local, self.gated(2, 1) * expert_ffn.local, expert_ffn.local);
+            if self.plan.spec().architecture.experts.shared > 0 {
+                shapes.network(hidden.local, self.gated(2, 1) * shared_ffn.local, shared_ffn.local);
+            }
+        }
+        if counts.last.there > 0 {
+            shapes.add(vocab.local, hidden.local);
+        }
+        let mut entry = Entry::NONE;
+        (entry.role, entry.module, entry.count) = (Role::Workspace, Module::Libraries, 1);
+        entry.element = Element::float(self.plan.spec().layout.precision.weights);
+        entry.source = "Transformer Engine d0067d0, base.py";
+        let elements = Dim::whole(Symbol::Count, shapes.elements());
+        list.push(&entry, "stand-ins for gradients", [elements, ONE, ONE, ONE]);
+    }
+
+    /// The projections around attention as megatron-core fuses them.
+    const fn projections(self, shapes: &mut Shapes, heads: Heads) {
+        let Heads { queries, keys, width, value, is_latent, .. } = heads;
+        let Sizes { hidden, q_rank, kv_rank, rope, nope, .. } = *self.sizes;
+        if is_latent {
+            let queries_wide = queries.local * width.local;
+            if q_rank.local > 0 {
+                shapes.add(q_rank.local, hidden.local);
+                shapes.add(queries_wide, q_rank.local);
+            } else {
+                shapes.add(queries_wide, hidden.local);
+            }
+            shapes.add(kv_rank.local + rope.local, hidden.local);
+            shapes.add(keys.local * (nope.local + value.local), kv_rank.local);
+        } else {
+            let fused = queries.local * width.local + keys.local * (width.local + value.local);
+            shapes.add(fused, hidden.local);
+        }
+        shapes.add(hidden.local, queries.local * value.local);
     }
 
     const fn workspaces(self, list: &mut Sink<'_>, has_experts: bool) {

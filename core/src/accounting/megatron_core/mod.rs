@@ -15,8 +15,8 @@ use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{
-    CoreAttention, Dtype, GatedActivation, Implementation, MegatronCore, MegatronVersion, Modules, Norm, Recompute,
-    Switch,
+    Context, CoreAttention, Dtype, GatedActivation, Implementation, Loss, MegatronCore, MegatronVersion, Modules, Norm,
+    Recompute, Switch,
 };
 
 const ONE: Dim = Dim::ONE;
@@ -185,8 +185,10 @@ impl Of<'_> {
                     list.push(&kept.stored_as(Element::FP32), "rotary frequencies", tables);
                 }
                 let up = if is_up_again { again } else { kept };
-                // Of queries and keys each the cosine and the sine.
-                list.push(&up.times(4), "rotary tables", tables);
+                // Of queries and keys each the cosine and the sine. Transformer Engine's kernel reads frequencies.
+                if !self.has_engine() && self.plan.spec().architecture.positions == 0 {
+                    list.push(&up.times(4), "rotary tables", tables);
+                }
                 if heads.is_latent {
                     self.latents(list, kept);
                 }
@@ -258,10 +260,12 @@ impl Of<'_> {
         if is_again {
             list.push(&kept.stored_as(Element::INT32), "checkpoint of attention", [ONE; 4]);
         }
-        if is_again || self.is_fused() {
+        if (is_again || self.is_fused()) && self.has_views() && !is_latent {
+            self.fused_projection(list, up, heads);
+        } else if is_again || self.is_fused() {
             list.push(up, "query", [batch, context, queries, width]);
             list.push(up, "key", [batch, context, keys, width]);
-            if is_latent {
+            if is_latent || self.has_engine() {
                 list.push(up, "value", [batch, context, keys, value]);
             } else {
                 self.fused_projection(list, up, heads);
@@ -279,6 +283,30 @@ impl Of<'_> {
         }
         let name = if self.is_fused() { "fused attention output" } else { "attention output" };
         list.push(kept, name, [batch, context, queries, value]);
+        if self.has_engine() && self.is_sequence_last() {
+            list.push(kept, "attention output, sequence first", [batch, context, queries, value]);
+        }
+        if self.has_engine() && self.is_traded() {
+            list.push(kept, "attention output before it is traded back", [batch, context, queries, value]);
+        }
+    }
+
+    /// Whether Transformer Engine's attention reads queries, keys and values where the one projection wrote them: nothing is
+    /// rotated, and its kernel takes them as they lie.
+    const fn has_views(self) -> bool {
+        self.has_engine() && self.plan.spec().architecture.positions > 0 && !self.is_sequence_last()
+    }
+
+    /// Whether ranks trade tokens for heads around attention.
+    const fn is_traded(self) -> bool {
+        let mesh = &self.plan.spec().layout.mesh;
+        mesh.cp > 1 && matches!(mesh.context, Context::AllToAll)
+    }
+
+    /// Whether its kernel is FlashAttention, which wants the sequences of a micro-batch behind one another: of several, inputs
+    /// and output are copied.
+    const fn is_sequence_last(self) -> bool {
+        matches!(self.options.core, CoreAttention::Flash) && self.sizes.batch.local > 1
     }
 
     /// What is kept for each query and key.
@@ -373,9 +401,16 @@ impl Of<'_> {
         list.push(kept, "final norm input", self.own());
         self.statistics(list, kept, "final norm statistics");
         list.push(kept, "head input", self.own());
-        list.push(&kept.stored_as(Element::FP32), "softmax of logits", [batch, context, vocab, ONE]);
-        list.push(&kept.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);
-        list.push(&kept.stored_as(Element::INT64), "masked targets", [batch, context, ONE, ONE]);
+        let (logits, fp32) = ([batch, context, vocab, ONE], &kept.stored_as(Element::FP32));
+        match self.options.loss {
+            Loss::VocabParallel => {
+                list.push(fp32, "softmax of logits", logits);
+                list.push(&kept.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);
+                list.push(&kept.stored_as(Element::INT64), "masked targets", [batch, context, ONE, ONE]);
+            }
+            Loss::Engine => list.push(fp32, "gradient of logits", logits),
+            Loss::EngineInPlace => list.push(kept, "gradient of logits", logits),
+        }
         self.head_works(list, kept);
     }
 }

@@ -5,7 +5,7 @@ use super::Of;
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::Heads;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::ExpertKernel;
+use crate::spec::{ExpertKernel, Loss};
 
 const ONE: Dim = Dim::ONE;
 
@@ -59,9 +59,15 @@ impl Of<'_> {
         let forward = &backward.transient(Lifetime::InForward(Block::Dense));
         let inner = [self.sizes.batch, self.sizes.context, self.sizes.dense_ffn, ONE];
         self.gathered(list, forward, backward);
-        list.push(forward, "activation of the gate", inner);
         list.push(backward, "output gradient", self.own());
-        list.push(&backward.times(self.gated(5, 2)), "gradients inside", inner);
+        if self.has_engine() {
+            // Where Transformer Engine is, activations are compiled: that of the gate is no tensor, and gradients take the place
+            // of the product, which the projection behind it has read.
+            list.push(&backward.times(self.gated(2, 1)), "gradients inside", inner);
+        } else {
+            list.push(forward, "activation of the gate", inner);
+            list.push(&backward.times(self.gated(5, 2)), "gradients inside", inner);
+        }
     }
 
     /// The largest of what a layer with experts works on, beyond what it saves.
@@ -90,7 +96,8 @@ impl Of<'_> {
         let (rows, io, ffn, local) =
             (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn, self.sizes.local_experts);
         let (copies, inner, weights) = ([rows, io, ONE, ONE], [rows, ffn, ONE, ONE], [local, io, ffn, ONE]);
-        if matches!(self.options.experts, ExpertKernel::Sequential) {
+        let has_gradients = !self.options.fused_gradients.is_on();
+        if matches!(self.options.experts, ExpertKernel::Sequential) || !has_gradients {
             list.push(&works.times(2), "copy gradients, sorted", copies);
             return;
         }
@@ -117,8 +124,10 @@ impl Of<'_> {
         let forward = &kept.transient(Lifetime::InForward(Block::Head));
         let backward = &forward.transient(Lifetime::InBackward(Block::Head));
         self.gathered(list, forward, backward);
-        list.push(forward, "logits", logits);
-        list.push(backward, "logit gradient", logits);
+        if !matches!(self.options.loss, Loss::EngineInPlace) {
+            list.push(forward, "logits", logits);
+            list.push(backward, "logit gradient", logits);
+        }
     }
 }
 

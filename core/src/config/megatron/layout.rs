@@ -5,7 +5,7 @@ use super::architecture::{decimal, is_positive};
 use super::{MegatronRun, bounded, values};
 use crate::spec::{
     Accounting, AuxLoss, Batch, Capacity, Context, CoreAttention, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel,
-    Factor, GatedActivation, Implementation, Layout, MegatronCore, MegatronVersion, Mesh, Modules, Placement,
+    Factor, GatedActivation, Implementation, Layout, Loss, MegatronCore, MegatronVersion, Mesh, Modules, Placement,
     Precision, Recompute, RouterFormat, Routing, Schedule, Score, Spec, StageList, Stages, Switch, Target, Weighed,
     Zero, ZeroStage,
 };
@@ -46,8 +46,14 @@ fn mesh(fields: &mut Fields<'_>, run: &MegatronRun, spec: &Spec) -> Mesh {
     let tp = degree(fields, "tensor-model-parallel-size");
     let pp = degree(fields, "pipeline-model-parallel-size");
     let cp = degree(fields, "context-parallel-size");
+    let etp = fields.optional("expert-tensor-parallel-size").unwrap_or(tp);
     // Without tensor parallelism Megatron-LM takes it back.
     let is_sequence = fields.switch("sequence-parallel", Switch::Off).is_on() && tp > 1;
+    let context = match fields.word("cp-comm-type", &[r#""p2p""#, r#""a2a""#, r#""all_gather""#]) {
+        Some(1) => Context::AllToAll,
+        Some(2) => Context::Contiguous,
+        _ => Context::Ring,
+    };
     let world = run.world.unwrap_or_else(|| {
         fields.lacks("world_size");
         0
@@ -59,8 +65,8 @@ fn mesh(fields: &mut Fields<'_>, run: &MegatronRun, spec: &Spec) -> Mesh {
         vpp: chunks(fields, pp, spec.architecture.layers.count()),
         cp,
         ep: degree(fields, "expert-model-parallel-size"),
-        etp: fields.optional("expert-tensor-parallel-size").unwrap_or(tp),
-        context: if cp > 1 { Context::Ring } else { Context::Contiguous },
+        etp: if spec.architecture.layers.moe > 0 { etp } else { 1 },
+        context: if cp > 1 { context } else { Context::Contiguous },
         world,
         sequence_parallel: if is_sequence { Switch::On } else { Switch::Off },
         ..Mesh::DEFAULT
@@ -143,6 +149,10 @@ fn recompute(fields: &mut Fields<'_>) -> Recompute {
     }
     match granularity {
         Some(0) => Recompute::Selective,
+        // The first so many layers of each stage; of none nothing.
+        Some(_) if fields.is("recompute-method", "block") && fields.optional("recompute-num-layers") == Some(0) => {
+            Recompute::None
+        }
         Some(_) => {
             // Blocks of several layers keep fewer inputs.
             fields.word("recompute-method", &[r#""uniform""#]);
@@ -201,7 +211,12 @@ fn accounting(fields: &mut Fields<'_>, run: &MegatronRun, gated: Switch) -> Mega
         version: MegatronVersion::V020,
         implementation: if is_local { Implementation::Local } else { Implementation::TransformerEngine },
         cublas: cublas(fields, run),
-        core: core(fields, is_local),
+        fused_gradients: match fields.switch("no-gradient-accumulation-fusion", Switch::Off) {
+            Switch::On => Switch::Off,
+            Switch::Off => Switch::On,
+        },
+        loss: loss(fields, run),
+        core: core(fields, run, is_local),
         experts: match (is_grouped, is_fused) {
             (false, _) => ExpertKernel::Sequential,
             (true, true) => ExpertKernel::GroupedCompiled,
@@ -223,8 +238,9 @@ fn accounting(fields: &mut Fields<'_>, run: &MegatronRun, gated: Switch) -> Mega
 }
 
 /// megatron-core's own attention is unfused, and so is Transformer Engine's where it is told to be; both have a fused softmax.
-/// Which of its kernels Transformer Engine chooses by itself saves the same.
-fn core(fields: &mut Fields<'_>, is_local: bool) -> CoreAttention {
+/// By itself Transformer Engine takes cuDNN's kernel from Hopper on, and FlashAttention before
+/// (`get_attention_backend` of `dot_product_attention/utils.py`).
+fn core(fields: &mut Fields<'_>, run: &MegatronRun, is_local: bool) -> CoreAttention {
     let words = &[r#""auto""#, r#""flash""#, r#""fused""#, r#""unfused""#, r#""local""#];
     let backend = fields.word("attention-backend", words);
     let is_masked = !fields.switch("no-masked-softmax-fusion", Switch::Off).is_on();
@@ -232,8 +248,22 @@ fn core(fields: &mut Fields<'_>, is_local: bool) -> CoreAttention {
         _ if is_local && !is_masked => CoreAttention::Unfused,
         Some(3 | 4) => CoreAttention::FusedSoftmax,
         _ if is_local => CoreAttention::FusedSoftmax,
+        Some(1) => CoreAttention::Flash,
         Some(2) => CoreAttention::Cudnn,
+        _ if run.device.compute_capability() >= 9 => CoreAttention::Cudnn,
         _ => CoreAttention::Flash,
+    }
+}
+
+fn loss(fields: &mut Fields<'_>, run: &MegatronRun) -> Loss {
+    let is_fused = fields.switch("cross-entropy-loss-fusion", Switch::Off).is_on();
+    let is_engine = matches!(fields.word("cross-entropy-fusion-impl", &[r#""native""#, r#""te""#]), Some(1));
+    // Since then it writes gradients beside logits.
+    const BESIDE: [u64; 2] = [2, 18];
+    match run.transformer_engine {
+        _ if !is_fused || !is_engine => Loss::VocabParallel,
+        Some(version) if version < BESIDE => Loss::EngineInPlace,
+        _ => Loss::Engine,
     }
 }
 

@@ -31,6 +31,8 @@ pub struct MegatronRun {
     pub world: Option<u64>,
     /// What it runs on.
     pub device: Device,
+    /// The version of Transformer Engine, major and minor, where it is known: else the newest is taken.
+    pub transformer_engine: Option<[u64; 2]>,
 }
 
 impl MegatronRun {

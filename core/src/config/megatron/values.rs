@@ -34,12 +34,22 @@ pub(super) fn words(value: &Value) -> Vec<String> {
     text.split([' ', ',']).filter(|word| !word.is_empty()).map(Into::into).collect()
 }
 
-/// A pattern such as `([0]*3+[1]*58)` or `[0,1,1]`: whether each layer has experts. None where it is not one, or longer
+/// The most layers that a pattern may have.
+const LONGEST: usize = 1 << 16;
+
+/// A pattern such as `([0]*3+[1]*58)*1` or `[0,1,1]`: whether each layer has experts. None where it is not one, or longer
 /// than any model.
 pub(super) fn pattern(text: &str) -> Option<Vec<bool>> {
-    const LONGEST: usize = 1 << 16;
     let bare: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
-    let bare = bare.strip_prefix('(').and_then(|bare| bare.strip_suffix(')')).unwrap_or(&bare);
+    let Some(group) = bare.strip_prefix('(') else { return sum(&bare) };
+    let (group, times) = group.split_once(')')?;
+    let times = if times.is_empty() { 1 } else { times.strip_prefix('*')?.parse::<usize>().ok()? };
+    let layers = sum(group)?;
+    (layers.len().checked_mul(times)? <= LONGEST).then(|| layers.repeat(times))
+}
+
+/// Lists behind each other: `[0]*3+[1]*58`.
+fn sum(bare: &str) -> Option<Vec<bool>> {
     let mut layers = Vec::new();
     for term in bare.split('+') {
         let (list, times) = match term.split_once(']') {
@@ -75,6 +85,7 @@ mod tests {
         let read = |text| pattern(text).map(|layers| layers.iter().map(|layer| u8::from(*layer)).collect::<Vec<_>>());
         assert_eq!(read("([0]*3+[1]*2)"), Some(vec![0, 0, 0, 1, 1]));
         assert_eq!(read("[0,1]*2+[1]"), Some(vec![0, 1, 0, 1, 1]));
+        assert_eq!(read("([0]+[1]*2) * 2"), Some(vec![0, 1, 1, 0, 1, 1]));
         for text in ["", "3", "[0]*", "[2]", "[0]*99999999999", "[0]x3", "[0", "[0]*3+"] {
             assert_eq!(read(text), None, "{text}");
         }
