@@ -57,6 +57,8 @@ pub use moe_model_core::{
     Plan, Ranks, Role, Spec, Stage, Text, Violation, Violations, checkpoint, device, groups, inventory, judge, law,
     parameters, preset, sizes, spec,
 };
+#[cfg(feature = "alloc")]
+pub use moe_model_core::{events, timeline};
 #[doc(inline)]
 pub use moe_model_gpu as gpu;
 

@@ -327,6 +327,18 @@ fn sums_of_parts_are_those_of_the_list() {
     }
 }
 
+/// Every amount says who counts it so, and what it is.
+#[test]
+fn every_entry_has_a_source() {
+    for plan in plans() {
+        for stage in 0..plan.stages() {
+            for entry in &plan.inventory(stage) {
+                assert!(!entry.source.is_empty() && !entry.name.is_empty(), "{entry} of {:#?}", plan.spec());
+            }
+        }
+    }
+}
+
 /// The options of Megatron's accounting that list most.
 const MOST: MegatronCore = MegatronCore {
     version: MegatronVersion::V016,

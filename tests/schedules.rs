@@ -1,22 +1,16 @@
 //! Every schedule, run event by event as its framework runs it: no rank waits for ever, every micro-batch passes every
 //! layer once in either direction, and what a rank holds at its worst is what the budget says.
 
-use moe_model::spec::{Batch, Gqa, Layers, Mesh, Schedule, Spec, StageList, Stages};
-use moe_model::{Bytes, Plan, spec::Attention};
+use moe_model::events::Event;
+use moe_model::events::Work::{Backward as B, Forward as F, Weight as W};
+use moe_model::inventory::Phase;
+use moe_model::preset::DEEPSEEK_V2_LITE;
+use moe_model::spec::{
+    Accounting, Attention, Batch, Gqa, Layers, Mesh, Recompute, Schedule, Spec, StageList, Stages, Switch,
+};
+use moe_model::timeline::Moment;
+use moe_model::{Bytes, Plan};
 use std::collections::HashSet;
-
-/// What a rank does with one chunk of one micro-batch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Do {
-    Forward,
-    /// The gradient of the input, or all of backward where a schedule does not split it.
-    Backward,
-    /// The gradient of the weights: nothing is held any more.
-    Weight,
-}
-
-/// An event of one rank: what, on which of its chunks, of which micro-batch of that chunk.
-type Event = (Do, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
 struct Pipeline {
@@ -27,113 +21,13 @@ struct Pipeline {
     group: u64,
 }
 
-/// The events of a rank, with the counters that give micro-batches their numbers.
-#[derive(Default)]
-struct Events {
-    list: Vec<Event>,
-    next: [[u64; 4]; 3],
-}
-
-impl Events {
-    fn push(&mut self, what: Do, chunk: u64) {
-        let next = &mut self.next[what as usize][usize::try_from(chunk).unwrap()];
-        self.list.push((what, chunk, *next));
-        *next += 1;
-    }
-
-    fn all(&mut self, what: &[(Do, u64)]) {
-        for (what, chunk) in what {
-            self.push(*what, *chunk);
-        }
-    }
-}
-
-use Do::{Backward as B, Forward as F, Weight as W};
-
 impl Pipeline {
-    fn events(&self, rank: u64) -> Vec<Event> {
-        match self.schedule {
-            Schedule::Gpipe => self.one_by_one(self.count, 0),
-            Schedule::OneFOneB => self.one_by_one((self.ranks - rank - 1).min(self.count), 0),
-            // torch.distributed.pipelining, ScheduleInterleavedZeroBubble of one stage a rank: the gradients of weights
-            // come `rank` micro-batches late.
-            Schedule::ZbH1 => self.one_by_one((self.ranks - rank - 1).min(self.count), rank),
-            Schedule::Interleaved => self.interleaved(rank),
-            Schedule::ZbV => self.zb_v(rank),
-            Schedule::DualPipe => dual_pipe(self.ranks, rank.min(self.ranks - 1 - rank), self.count / 2),
-            Schedule::DualPipeV => dual_pipe(2 * self.ranks, rank, self.count),
-        }
-    }
-
-    /// Forwards of a warm-up, then one forward and one backward in turn, gradients of weights `late` micro-batches behind.
-    fn one_by_one(&self, warm_up: u64, late: u64) -> Vec<Event> {
-        let mut events = Events::default();
-        (0..warm_up).for_each(|_| events.push(F, 0));
-        for backward in 0..self.count {
-            if warm_up + backward < self.count {
-                events.push(F, 0);
-            }
-            events.push(B, 0);
-            if backward >= late {
-                events.push(W, 0);
-            }
-        }
-        (0..late.min(self.count)).for_each(|_| events.push(W, 0));
-        events.list
-    }
-
-    /// megatron-core 0.16, `forward_backward_pipelining_with_interleaving`: a table of (micro-batch, chunk), group after
-    /// group; forwards follow it, backwards the same with chunks reversed.
-    fn interleaved(&self, rank: u64) -> Vec<Event> {
-        let mut table = Vec::new();
-        let mut first = 0;
-        while first < self.count {
-            let end = (first + self.group).min(self.count);
-            for chunk in 0..self.chunks {
-                table.extend((first..end).map(|micro_batch| (chunk, micro_batch)));
-            }
-            first = end;
-        }
-        let all = table.len();
-        let warm_up = (self.ranks - rank - 1) * 2 + (self.chunks - 1) * self.group;
-        // If nothing remains, all but the last is warm-up.
-        let warm_up = usize::try_from(warm_up).unwrap().min(all - 1);
-        let mut list: Vec<Event> = Vec::new();
-        for turn in 0..all + warm_up {
-            if let Some((chunk, micro_batch)) = table.get(turn) {
-                list.push((F, *chunk, *micro_batch));
-            }
-            if turn >= warm_up {
-                let (chunk, micro_batch) = table[turn - warm_up];
-                list.push((B, self.chunks - 1 - chunk, micro_batch));
-                list.push((W, self.chunks - 1 - chunk, micro_batch));
-            }
-        }
-        list
-    }
-
-    /// torch.distributed.pipelining, `ScheduleZBVZeroBubble`: written for enough micro-batches, those too many left out.
-    fn zb_v(&self, rank: u64) -> Vec<Event> {
-        let ranks = self.ranks;
-        let enough = self.count.max(2 * ranks - 1);
-        let mut events = Events::default();
-        (0..2 * (ranks - rank) - 1).for_each(|_| events.push(F, 0));
-        (0..rank).for_each(|_| events.all(&[(F, 1), (F, 0)]));
-        (0..ranks - rank).for_each(|_| events.all(&[(F, 1), (B, 1), (W, 1)]));
-        while events.next[F as usize][1] < events.next[F as usize][0] || events.next[F as usize][0] < enough {
-            if events.next[F as usize][0] < enough {
-                events.push(F, 0);
-            }
-            events.all(&[(B, 0), (W, 0), (F, 1), (B, 1), (W, 1)]);
-        }
-        (0..rank).for_each(|_| events.all(&[(B, 0), (B, 1)]));
-        (0..ranks - rank).for_each(|_| events.all(&[(B, 0), (W, 0)]));
-        for chunk in [1, 0] {
-            while events.next[W as usize][chunk] < events.next[B as usize][chunk] {
-                events.push(W, chunk as u64);
-            }
-        }
-        events.list.into_iter().filter(|(_, _, micro_batch)| *micro_batch < self.count).collect()
+    /// The events of each rank, of a plan with one layer in every virtual stage.
+    fn events(&self) -> Vec<Vec<Event>> {
+        let places = usize::try_from(self.places()).expect("stages are few");
+        let list = StageList::parse(&format!("Et{}L", "|t".repeat(places - 1)));
+        let plan = Plan::new(self.spec(list)).unwrap_or_else(|violations| panic!("{self:?}\n{violations}"));
+        (0..self.ranks).map(|rank| plan.events(rank)).collect()
     }
 
     /// The virtual stage of a chunk of a rank, and the direction of its micro-batches.
@@ -155,16 +49,16 @@ impl Pipeline {
 
     /// Runs all ranks side by side.
     fn run(&self) {
-        let ranks: Vec<Vec<Event>> = (0..self.ranks).map(|rank| self.events(rank)).collect();
+        let ranks = self.events();
         let mut next = vec![0; ranks.len()];
         let mut done = HashSet::new();
         loop {
             let mut moved = false;
             for (rank, events) in ranks.iter().enumerate() {
-                while let Some((what, chunk, micro_batch)) = events.get(next[rank]).copied() {
+                while let Some(Event { work, chunk, micro_batch }) = events.get(next[rank]).copied() {
                     let (place, direction) = self.place(rank as u64, chunk);
-                    let is_done = |what, place| done.contains(&(what, place, direction, micro_batch));
-                    let ready = match what {
+                    let is_done = |work, place| done.contains(&(work, place, direction, micro_batch));
+                    let ready = match work {
                         F => place == 0 || is_done(F, place - 1),
                         B => is_done(F, place) && (place + 1 == self.places() || is_done(B, place + 1)),
                         W => is_done(B, place),
@@ -172,7 +66,7 @@ impl Pipeline {
                     if !ready {
                         break;
                     }
-                    assert!(done.insert((what, place, direction, micro_batch)), "{self:?}: twice {what:?} of {place}");
+                    assert!(done.insert((work, place, direction, micro_batch)), "{self:?}: twice {work:?} of {place}");
                     next[rank] += 1;
                     moved = true;
                 }
@@ -185,20 +79,6 @@ impl Pipeline {
         assert!(!left, "{self:?}: every rank waits");
         // Whichever end they enter at.
         assert_eq!(done.len() as u64, 3 * self.places() * self.count, "{self:?}");
-    }
-
-    /// The most that a rank holds, each of its chunks weighing something.
-    fn most(&self, rank: u64, weights: &[u64]) -> u64 {
-        let (mut held, mut most) = (0, 0);
-        for (what, chunk, _) in self.events(rank) {
-            match what {
-                F => held += weights[usize::try_from(chunk).unwrap()],
-                B => {}
-                W => held -= weights[usize::try_from(chunk).unwrap()],
-            }
-            most = most.max(held);
-        }
-        most
     }
 
     fn spec(&self, list: StageList) -> Spec {
@@ -216,27 +96,19 @@ impl Pipeline {
     }
 }
 
-/// DeepSeek's DualPipe (`dualpipe.py`, `step`) of so many stages, on a rank `nearest` to the end that its first chunk
-/// enters at; `dualpipev.py` is the same for the ranks of a folded pipeline, of twice as many stages.
-fn dual_pipe(places: u64, nearest: u64, count: u64) -> Vec<Event> {
-    let half = places / 2;
-    let mut events = Events::default();
-    (0..(half - nearest - 1) * 2).for_each(|_| events.push(F, 0));
-    (0..=nearest).for_each(|_| events.all(&[(F, 0), (F, 1)]));
-    (0..half - nearest - 1).for_each(|_| events.all(&[(B, 1), (W, 1), (F, 1)]));
-    (0..count + nearest + 1 - places).for_each(|_| {
-        events.all(&[(F, 0), (B, 1), (W, 1), (F, 1), (B, 0), (W, 0)]);
-    });
-    (0..half - nearest - 1).for_each(|_| events.all(&[(B, 1), (W, 1), (F, 1), (B, 0), (W, 0)]));
-    // The rest splits backward; when the gradients of weights come does not matter, since no forward follows.
-    (0..=nearest).for_each(|_| events.all(&[(B, 1), (B, 0)]));
-    (0..half - nearest - 1).for_each(|_| events.push(B, 0));
-    for chunk in 0..2 {
-        while events.next[W as usize][chunk] < events.next[B as usize][chunk] {
-            events.push(W, chunk as u64);
+/// The most that a rank holds, each of its chunks weighing something.
+fn most(events: &[Event], weights: &[u64]) -> u64 {
+    let (mut held, mut most) = (0, 0);
+    for event in events {
+        let weight = weights[usize::try_from(event.chunk).expect("chunks are few")];
+        match event.work {
+            F => held += weight,
+            B => {}
+            W => held -= weight,
         }
+        most = most.max(held);
     }
-    events.list
+    most
 }
 
 /// Legal pipelines of some schedule, small ones all and larger ones here and there.
@@ -293,7 +165,7 @@ fn micro_batches_in_flight_are_those_of_the_schedule() {
                 StageList::parse(&format!("Et{}L", "|t".repeat(usize::try_from(pipeline.places()).unwrap() - 1)));
             let plan = Plan::new(pipeline.spec(list)).unwrap_or_else(|violations| panic!("{pipeline:?}\n{violations}"));
             for rank in 0..pipeline.ranks {
-                assert_eq!(plan.in_flight(rank), pipeline.most(rank, &[1; 4]), "{pipeline:?} rank {rank}");
+                assert_eq!(plan.in_flight(rank), most(&plan.events(rank), &[1; 4]), "{pipeline:?} rank {rank}");
             }
         }
     }
@@ -315,12 +187,44 @@ fn stored_activations_are_those_of_the_worst_moment() {
                 let weight = |chunk| apart.budget(pipeline.place(rank, chunk).0).per_micro_batch().bytes();
                 let weights: Vec<u64> = (0..pipeline.chunks).map(weight).collect();
                 let budget = plan.budget(rank);
-                let most = pipeline.most(rank, &weights);
+                let most = most(&plan.events(rank), &weights);
                 assert_eq!(budget.stored_activations().bytes(), most, "{pipeline:?} {list} rank {rank} {weights:?}");
                 assert_eq!(budget.per_micro_batch().bytes(), weights.iter().sum::<u64>(), "{pipeline:?} rank {rank}");
                 worst = worst.max(budget.peak().total);
+                timeline_agrees(&plan, rank);
             }
             assert_eq!(plan.peak().total, worst, "{pipeline:?} {list}");
+        }
+    }
+}
+
+/// The largest moment of a rank is the budget's peak; of several chunks the budget's is that of the largest block of all.
+fn timeline_agrees(plan: &Plan, rank: u64) {
+    let (timeline, budget) = (plan.timeline(rank), plan.budget(rank));
+    let worst = |phase| timeline.iter().filter(|moment| moment.phase == phase).map(Moment::total).max();
+    for phase in Phase::ALL {
+        let (listed, budgeted) = (worst(*phase).expect("every phase has a moment"), budget.phase(*phase));
+        if plan.chunks() == 1 {
+            assert_eq!(listed, budgeted, "{phase:?} of {rank} of {:#?}", plan.spec());
+        } else {
+            assert!(listed <= budgeted, "{phase:?} of {rank}: {listed} > {budgeted} of {:#?}", plan.spec());
+        }
+    }
+    let last = timeline.last().expect("there are moments");
+    assert_eq!((last.phase, last.activations), (Phase::OptimizerStep, Bytes::ZERO));
+}
+
+/// What blocks work on, what is recomputed and what stands, moment after moment.
+#[test]
+fn the_largest_moment_is_the_peak() {
+    for recompute in [Recompute::None, Recompute::Full] {
+        for accounting in [Accounting::PAPER, Accounting::WORKED_EXAMPLE, Accounting::MEGATRON_CORE] {
+            let mut spec = Spec { architecture: DEEPSEEK_V2_LITE, ..Spec::DEFAULT };
+            spec.layout.mesh = Mesh { dp: 8, ep: 4, tp: 2, pp: 3, sequence_parallel: Switch::On, ..Mesh::DEFAULT };
+            spec.layout.batch = Batch { sequence: 512, count: 12, ..Batch::DEFAULT };
+            (spec.layout.recompute, spec.layout.accounting) = (recompute, accounting);
+            let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+            (0..plan.stages()).for_each(|stage| timeline_agrees(&plan, stage));
         }
     }
 }

@@ -21,6 +21,8 @@ pub mod config;
 mod declaration;
 pub mod device;
 mod digits;
+#[cfg(feature = "alloc")]
+pub mod events;
 pub mod groups;
 pub mod inventory;
 mod key;
@@ -38,6 +40,8 @@ pub mod spec;
 mod stages;
 mod tally;
 mod text;
+#[cfg(feature = "alloc")]
+pub mod timeline;
 pub mod verdict;
 mod weights;
 

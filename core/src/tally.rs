@@ -140,9 +140,14 @@ impl Tally {
         larger(self.backward, self.head_works[1])
     }
 
+    /// What the head saves of a micro-batch, if it is not there at the peak of a phase.
+    pub(crate) const fn away(&self, phase: Phase) -> u128 {
+        if self.is_in_layers(phase) { self.head } else { 0 }
+    }
+
     /// Activations of all micro-batches in flight at the peak of forward or backward.
     pub(crate) const fn stored_at(&self, phase: Phase) -> u128 {
-        if self.is_in_layers(phase) { self.stored - self.head } else { self.stored }
+        self.stored - self.away(phase)
     }
 
     /// Everything at the peak of a phase, `standing` of it from the start.
@@ -186,7 +191,7 @@ impl Units {
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
         let (mut weights, mut chunk) = ([0; CHUNKS_MAX as usize], 0);
         while chunk < chunks {
-            let one = self.stored(&Counts::of(&plan.chunk(stage, chunk), 1, beside));
+            let one = self.parts(&Counts::of(&plan.chunk(stage, chunk), 1, beside)).stored;
             weights[chunk as usize] = if one > u64::MAX as u128 { 1 << 64 } else { one };
             chunk += 1;
         }
@@ -199,11 +204,11 @@ impl Units {
         counts.tied(tied)
     }
 
-    /// Activations of so many parts, of all micro-batches in flight; less than 2^64, or as much as no device holds.
-    const fn stored(&self, counts: &Counts) -> u128 {
+    /// The sums of so many parts.
+    pub(crate) const fn parts(&self, counts: &Counts) -> Tally {
         let mut sum = Tally::EMPTY;
         self.add_parts(&mut sum, counts);
-        sum.stored
+        sum
     }
 
     /// The sums of a rank of the pipeline: of its parts, and of the state of all its parameters.

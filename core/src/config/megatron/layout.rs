@@ -256,10 +256,10 @@ fn core(fields: &mut Fields<'_>, run: &MegatronRun, is_local: bool) -> CoreAtten
 }
 
 fn loss(fields: &mut Fields<'_>, run: &MegatronRun) -> Loss {
+    // The version from which on Transformer Engine writes gradients beside logits.
+    const BESIDE: [u64; 2] = [2, 18];
     let is_fused = fields.switch("cross-entropy-loss-fusion", Switch::Off).is_on();
     let is_engine = matches!(fields.word("cross-entropy-fusion-impl", &[r#""native""#, r#""te""#]), Some(1));
-    // Since then it writes gradients beside logits.
-    const BESIDE: [u64; 2] = [2, 18];
     match run.transformer_engine {
         _ if !is_fused || !is_engine => Loss::VocabParallel,
         Some(version) if version < BESIDE => Loss::EngineInPlace,
