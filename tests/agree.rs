@@ -4,11 +4,12 @@
 use moe_model::checkpoint::{Naming, Tensor};
 use moe_model::inventory::{Block, Lifetime, Module};
 use moe_model::spec::{
-    Accounting, Attention, AuxLoss, Batch, Beside, Bias, Capacity, Checkpoint, Compressed, Context, CoreAttention,
-    CorrectionBias, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel, Experts, Factor, GatedActivation, Gqa,
-    Implementation, Kernel, LayerKind, LayerList, Layers, Loss, MegatronCore, MegatronVersion, Mesh, Mixer, Mla, Norm,
-    Paper, Placement, Pool, Precision, QkNorm, Recompute, RouterFormat, Routing, Schedule, Score, Spec, Split,
-    StageList, Stages, Switch, Value, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
+    Accounting, Attention, AttentionCode, AuxLoss, Backend, Batch, Beside, Bias, Capacity, Checkpoint, Compressed,
+    Context, CoreAttention, CorrectionBias, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel, Experts, Factor,
+    GatedActivation, Gqa, Implementation, Kernel, LayerKind, LayerList, Layers, Loss, MegatronCore, MegatronVersion,
+    Mesh, Mixer, Mla, Norm, NormCode, Paper, Placement, Pool, Precision, QkNorm, Recompute, RoutedCode, RouterFormat,
+    Routing, Schedule, Score, Spec, Split, StageList, Stages, Switch, Torchtitan, Transformers, Value, Weighed,
+    WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Key, Phase, Plan, Role, judge, moe_model};
 use std::collections::BTreeSet;
@@ -40,7 +41,7 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
     spec.architecture.hyper_connections = pick(random, &[0, 0, 0, 2]);
     spec.architecture.positions = 6 * spec.architecture.hyper_connections;
     spec.architecture.attention = attention(random, heads);
-    if random.u8(..4) == 0 {
+    if random.u8(..3) == 0 {
         mix(random, &mut spec);
     }
     spec.architecture.experts = Experts {
@@ -143,15 +144,18 @@ fn mix(random: &mut fastrand::Rng, spec: &mut Spec) {
 
 fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     let layout = &mut spec.layout;
-    let tp = pick(random, &[1, 2]);
+    // Those whose layers each rank holds whole are few by chance.
+    let alone = random.u8(..4) == 0;
+    let degree = |random: &mut fastrand::Rng, choices: &[u64]| if alone { 1 } else { pick(random, choices) };
+    let tp = degree(random, &[1, 2]);
     layout.mesh = Mesh {
         dp: pick(random, &[1, 2, 4, 6]),
         tp,
-        pp: random.u64(1..6),
-        cp: pick(random, &[1, 2]),
+        pp: if alone && random.bool() { 1 } else { random.u64(1..6) },
+        cp: degree(random, &[1, 2]),
         context: pick(random, Context::ALL),
-        ep: pick(random, &[1, 2, 4]),
-        etp: pick(random, &[1, 2]),
+        ep: degree(random, &[1, 2, 4]),
+        etp: degree(random, &[1, 2]),
         vpp: 0,
         cp_inner: 0,
         world: 0,
@@ -199,7 +203,13 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     } else {
         Routing::Capacity(Capacity { factor: Factor::thousandths(random.u64(1..3000)) })
     };
-    layout.accounting = if random.u8(..3) == 0 {
+    layout.accounting = if alone && random.u8(..4) > 0 {
+        if layout.mesh.pp == 1 && random.u8(..4) > 0 {
+            Accounting::Transformers(transformers(random))
+        } else {
+            Accounting::Torchtitan(torchtitan(random))
+        }
+    } else if random.u8(..3) == 0 {
         Accounting::MegatronCore(megatron(random))
     } else if random.bool() {
         Accounting::Paper(Paper {
@@ -211,9 +221,36 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         Accounting::WorkedExample(WorkedExample { checkpoint: pick(random, Checkpoint::ALL) })
     };
     layout.recompute = pick(random, Recompute::ALL);
-    if layout.recompute == Recompute::Selective {
+    let layers = &spec.architecture.layers;
+    let is_composed = !layers.list.is_none() || layers.beside != Beside::None;
+    if is_composed && matches!(layout.accounting, Accounting::Transformers(_) | Accounting::Torchtitan(_)) {
+        layout.recompute = Recompute::None;
+    }
+    if layout.recompute == Recompute::Selective && !matches!(layout.accounting, Accounting::Torchtitan(_)) {
         layout.accounting = Accounting::MegatronCore(megatron(random));
         set_all(spec, "modules.", |_| Some(random.u64(..2)));
+    }
+}
+
+fn transformers(random: &mut fastrand::Rng) -> Transformers {
+    Transformers {
+        attention: pick(random, AttentionCode::ALL),
+        backend: pick(random, Backend::ALL),
+        routed: pick(random, RoutedCode::ALL),
+        score: pick(random, Score::ALL),
+        router: pick(random, RouterFormat::ALL),
+        normalised: pick(random, Switch::ALL),
+        router_logits: pick(random, Switch::ALL),
+    }
+}
+
+fn torchtitan(random: &mut fastrand::Rng) -> Torchtitan {
+    Torchtitan {
+        backend: pick(random, Backend::ALL),
+        norms: pick(random, NormCode::ALL),
+        score: pick(random, Score::ALL),
+        router: pick(random, RouterFormat::ALL),
+        normalised: pick(random, Switch::ALL),
     }
 }
 
@@ -237,6 +274,7 @@ fn megatron(random: &mut fastrand::Rng) -> MegatronCore {
         pad: pick(random, Switch::ALL),
         shared_overlap: pick(random, Switch::ALL),
         distribute: pick(random, Switch::ALL),
+        norms: pick(random, NormCode::ALL),
     }
 }
 
@@ -271,9 +309,21 @@ fn random_plans_are_of_every_kind() {
         assert!(of_schedule().count() > 20, "{schedule:?}: {}", of_schedule().count());
     }
     assert!(plans().filter(|plan| !plan.spec().layout.stages.list.is_none()).count() > 100);
+    for kind in Accounting::KINDS {
+        for recompute in Recompute::ALL {
+            let of_kind = |plan: &Plan| {
+                let layout = &plan.spec().layout;
+                layout.recompute == *recompute && layout.accounting.name() == kind.word
+            };
+            let is_counted = *recompute != Recompute::Selective || ["megatron_core", "torchtitan"].contains(&kind.word);
+            let count = plans().filter(of_kind).count();
+            assert!(if is_counted { count > 10 } else { count == 0 }, "{}, {recompute:?}: {count}", kind.word);
+        }
+    }
     for kind in Mixer::KINDS {
         let of_kind = |plan: &Plan| format!("{:?}", plan.spec().architecture.mixer).starts_with(kind.ty);
-        assert!(plans().filter(of_kind).count() > 3, "{}", kind.word);
+        let count = plans().filter(of_kind).count();
+        assert!(count > 3, "{}: {count}", kind.word);
     }
     for letter in ["a", "A", "m", "M", "c", "C", "h", "H", "e", "d"] {
         let has_letter = |plan: &Plan| plan.spec().architecture.layers.list.to_string().contains(letter);
@@ -357,6 +407,7 @@ const MOST: MegatronCore = MegatronCore {
     pad: Switch::Off,
     shared_overlap: Switch::On,
     distribute: Switch::On,
+    norms: NormCode::Composite,
 };
 
 /// Every option that lists a tensor, under every pair of kinds: what a rank holds of the most kinds of tensors.
@@ -377,11 +428,15 @@ fn the_longest_lists_are_listed_whole() {
             (1, 0, 0),
             (1, 1, 0),
             (2, 0, 0),
+            (3, 0, 0),
+            (4, 0, 0),
             (0, 0, 1),
             (0, 1, 1),
             (1, 0, 1),
             (1, 1, 1),
             (2, 0, 1),
+            (3, 0, 1),
+            (4, 0, 1),
         ] {
             let mut spec = Spec::DEFAULT;
             (spec.architecture.hidden, spec.architecture.vocab) = (16, 16);
@@ -420,13 +475,19 @@ fn the_longest_lists_are_listed_whole() {
                 }
                 Accounting::Paper(_) => Accounting::PAPER,
                 Accounting::MegatronCore(_) => Accounting::MegatronCore(MOST),
+                Accounting::Transformers(_) => Accounting::Transformers(Transformers {
+                    score: Score::Sigmoid,
+                    router_logits: Switch::On,
+                    ..Transformers::DEFAULT
+                }),
+                Accounting::Torchtitan(_) => Accounting::TORCHTITAN,
             };
             let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
             longest = longest.max(plan.inventory(0).len());
             judged += 1;
         }
     }
-    assert_eq!(judged, Attention::KINDS.len() * Mixer::KINDS.len() * 10);
+    assert_eq!(judged, Attention::KINDS.len() * Mixer::KINDS.len() * 14);
     // The longest fills most of the list: more options need more room.
     assert!((256..=310).contains(&longest), "{longest}");
 }

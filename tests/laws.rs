@@ -288,10 +288,12 @@ const BREACHES: &[Breach] = &[
     }),
     ("modules-unused", |s| s.layout.modules.norms = Switch::On),
     ("selective-accounting", |s| (s.layout.recompute, s.layout.modules.norms) = (Recompute::Selective, Switch::On)),
-    ("megatron-core-layers", |s| {
+    ("framework-layers", |s| {
         layers(s, "a*3A*58");
         s.layout.accounting = Accounting::MEGATRON_CORE;
     }),
+    ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
+    ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
     ("fits-64-bits", |s| s.layout.batch.sequence = NUMBER_MAX),
     ("fits-device", |s| (s.layout.device, s.layout.recompute) = (Device::H200, Recompute::None)),
 ];

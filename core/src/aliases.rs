@@ -57,6 +57,13 @@ const ALIASES: &[Alias] = &[
     // Devices and frameworks.
     alias(&["a100"], &["a100_40gb", "a100_80gb"]),
     alias(&["megatron", "megatron_lm", "mcore"], &["megatron_core"]),
+    alias(&["huggingface", "hugging_face", "hf"], &["transformers"]),
+    alias(&["titan", "torch_titan"], &["torchtitan"]),
+    // What frameworks call options of theirs.
+    alias(&["attn_implementation"], &["attention"]),
+    alias(&["experts_implementation"], &["routed"]),
+    alias(&["norm_topk_prob", "route_norm"], &["normalised"]),
+    alias(&["output_router_logits"], &["router_logits"]),
     // Switches, and what is switched off by a word of its own.
     said(&["true", "yes"], &["on"], "write `on`"),
     said(&["false", "no"], &["off"], "write `off`"),

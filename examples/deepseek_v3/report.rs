@@ -149,7 +149,10 @@ fn accounting(accounting: Accounting) -> String {
             let [kernel, dropout, pool] = [kernel.word(), dropout.word(), pool.word()];
             format!("{} (kernel {kernel}, dropout {dropout}, pool {pool})", accounting.name())
         }
-        Accounting::WorkedExample(_) | Accounting::MegatronCore(_) => accounting.name().to_owned(),
+        Accounting::WorkedExample(_)
+        | Accounting::MegatronCore(_)
+        | Accounting::Transformers(_)
+        | Accounting::Torchtitan(_) => accounting.name().to_owned(),
     }
 }
 

@@ -144,10 +144,12 @@ const OTHERS: &[&str] = &[
     "gradients-kept",
     "activations-kept",
     "worked-example-layers",
-    "megatron-core-layers",
+    "framework-layers",
     "modules-given",
     "modules-unused",
     "selective-accounting",
+    "transformers-mesh",
+    "torchtitan-mesh",
     "fits-64-bits",
     "fits-device",
 ];

@@ -3,13 +3,16 @@
 
 mod megatron_core;
 mod paper;
+mod pytorch;
+mod torchtitan;
+mod transformers;
 mod worked_example;
 
 use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Recompute, ZeroStage};
+use crate::spec::{Accounting, Cublas, Recompute, ZeroStage};
 use crate::weights;
 
 /// Lists the activations of so many parts of a model, and the transients and buffers of their forward and backward.
@@ -18,6 +21,8 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         Accounting::Paper(paper) => paper::list(list, plan, sizes, counts, paper),
         Accounting::WorkedExample(example) => worked_example::list(list, plan, sizes, counts, example),
         Accounting::MegatronCore(options) => megatron_core::list(list, plan, sizes, counts, options),
+        Accounting::Transformers(options) => transformers::list(list, plan, sizes, counts, options),
+        Accounting::Torchtitan(options) => torchtitan::list(list, plan, sizes, counts, options),
     }
 }
 
@@ -29,6 +34,8 @@ pub(crate) const fn list_rank(list: &mut Sink<'_>, plan: &Plan, counts: &Counts)
         Accounting::Paper(_) => {}
         Accounting::WorkedExample(_) => gradient_copies(list, plan, worked_example::SOURCE),
         Accounting::MegatronCore(options) => megatron_core::list_rank(list, plan, options, counts),
+        // The fused Adam of PyTorch, which both run, has no transients.
+        Accounting::Transformers(_) | Accounting::Torchtitan(_) => pytorch::cublas(list, plan, Cublas::Default),
     }
 }
 
@@ -121,9 +128,26 @@ const fn block_output(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &En
     }
 }
 
+/// What blocks read that mix several residual streams into their input, where norms are not counted to keep them.
+const fn residual_streams(list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
+    if sizes.streams.global > 1 {
+        list.push(kept, "residual streams", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
+    }
+}
+
 /// What a feed-forward network keeps inside: gate, up, activation and product, or without a gate two of them.
 const fn inner(plan: &Plan, names: [&'static str; 2]) -> (u64, &'static str) {
     if plan.spec().architecture.layers.gated.is_on() { (4, names[0]) } else { (2, names[1]) }
+}
+
+/// Elements of a tensor on a rank, in bits that hold a dozen times as many.
+const fn elements(shape: [Dim; 4]) -> u128 {
+    Entry { shape, ..Entry::NONE }.local_elements() as u128
+}
+
+/// Whether queries and keys turn with their positions, rather than that hidden states know these from the start.
+const fn is_rotary(plan: &Plan) -> bool {
+    plan.spec().architecture.positions == 0
 }
 
 const fn is_recomputed(plan: &Plan) -> bool {

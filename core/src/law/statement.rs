@@ -69,10 +69,14 @@ impl When {
             Self::Compressed => "under compressed attention",
             Self::NotCompressed => "without compressed attention",
             Self::Composed => "in the worked example, with a layer list or networks beside experts",
-            Self::ComposedMegatron => "under `accounting: megatron_core`, with a layer list or networks beside experts",
-            Self::Selective => "under `recompute: selective`",
-            Self::NotSelective => "without `recompute: selective`",
-            Self::NotMegatron => "under accountings of no framework",
+            Self::ComposedFramework => "under accountings of frameworks, with a layer list or networks beside experts",
+            Self::Modules => "under `recompute: selective`, but for `accounting: torchtitan`",
+            Self::NoModules => "without `recompute: selective`, or under `accounting: torchtitan`",
+            Self::NoSelective => {
+                "under accountings but `megatron_core` and, where layers are attention and one network, `torchtitan`"
+            }
+            Self::Transformers => "under `accounting: transformers`",
+            Self::Torchtitan => "under `accounting: torchtitan`",
             Self::Dense => "with dense layers",
             Self::DenseSplit => "with dense layers, split over `mesh.tp`",
             Self::Spaced => "where `layers.moe_every` is above 1",

@@ -37,14 +37,18 @@ pub enum When {
     NotCompressed,
     /// In the worked example, where not every layer is the same attention and one feed-forward network.
     Composed,
-    /// As megatron-core counts, where not every layer is the same attention and one feed-forward network.
-    ComposedMegatron,
-    /// Under selective recomputation.
-    Selective,
+    /// As frameworks count, where not every layer is the same attention and one feed-forward network.
+    ComposedFramework,
+    /// Under selective recomputation of modules.
+    Modules,
     /// Without it.
-    NotSelective,
-    /// Where no framework's accounting says what modules keep.
-    NotMegatron,
+    NoModules,
+    /// Where no accounting says what selective recomputation keeps.
+    NoSelective,
+    /// As transformers counts.
+    Transformers,
+    /// As torchtitan counts.
+    Torchtitan,
     /// Where some layers have a dense network.
     Dense,
     /// Where some layers have a dense network that is split over `mesh.tp`.
@@ -182,6 +186,20 @@ const fn is_composed(n: &Numbers) -> bool {
     n.values[Key::LayersList as usize] > 0 || n.values[Key::LayersBeside as usize] > 0
 }
 
+/// Whose accounting it is, by the keys that it has.
+const fn is_megatron(n: &Numbers) -> bool {
+    n.get(Key::AccountingVersion).is_some()
+}
+
+const fn is_torchtitan(n: &Numbers) -> bool {
+    n.get(Key::AccountingNorms).is_some() && !is_megatron(n)
+}
+
+/// Whether `modules` says what is computed again. torchtitan has a list of its own.
+const fn reads_modules(n: &Numbers) -> bool {
+    n.of(Key::Recompute) == Recompute::Selective as u64 && !is_torchtitan(n)
+}
+
 /// Whether layers are more than a mixer and one feed-forward network around one residual stream, or less.
 const fn is_unusual(n: &Numbers) -> bool {
     n.values[Key::LayersBeside as usize] > 0 || n.values[Key::HyperConnections as usize] > 0 || is_alone(n)
@@ -262,10 +280,14 @@ impl When {
             Self::Compressed => of[Key::AttentionOutputRank as usize] > 0,
             Self::NotCompressed => of[Key::AttentionOutputRank as usize] == 0,
             Self::Composed => n.get(Key::AccountingCheckpoint).is_some() && is_composed(n),
-            Self::ComposedMegatron => n.get(Key::AccountingVersion).is_some() && is_composed(n),
-            Self::Selective => of[Key::Recompute as usize] == Recompute::Selective as u64,
-            Self::NotSelective => of[Key::Recompute as usize] != Recompute::Selective as u64,
-            Self::NotMegatron => n.get(Key::AccountingVersion).is_none(),
+            Self::ComposedFramework => {
+                is_composed(n) && (is_megatron(n) || Self::Transformers.applies(n) || is_torchtitan(n))
+            }
+            Self::Modules => reads_modules(n),
+            Self::NoModules => !reads_modules(n),
+            Self::NoSelective => !is_megatron(n) && (!is_torchtitan(n) || is_composed(n)),
+            Self::Transformers => n.get(Key::AccountingRouted).is_some(),
+            Self::Torchtitan => is_torchtitan(n),
             Self::Ring => is_ring(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
@@ -334,12 +356,15 @@ impl When {
             | Self::Mixer
             | Self::Compressed
             | Self::NotCompressed
-            | Self::NotMegatron => KeySet::EMPTY,
+            | Self::Transformers
+            | Self::Torchtitan => KeySet::EMPTY,
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),
             Self::Unusual => KeySet::of(&[Key::LayersList, Key::LayersBeside, Key::HyperConnections]),
             Self::Hashed => KeySet::of(&[Key::LayersMoe, Key::ExpertsHashLayers]),
-            Self::Selective | Self::NotSelective => KeySet::of(&[Key::Recompute]),
-            Self::Composed | Self::ComposedMegatron => KeySet::of(&[Key::LayersList, Key::LayersBeside]),
+            Self::Modules | Self::NoModules => KeySet::of(&[Key::Recompute]),
+            Self::Composed | Self::ComposedFramework | Self::NoSelective => {
+                KeySet::of(&[Key::LayersList, Key::LayersBeside])
+            }
             Self::Dense => DENSE,
             Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),
             Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery, Key::LayersList]),

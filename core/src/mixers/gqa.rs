@@ -216,7 +216,7 @@ impl Widths {
             value: self.value,
             rotary: self.dim,
             is_latent: false,
-            has_norms: !matches!(self.qk_norm, QkNorm::None),
+            norms: self.qk_norm,
         }
     }
 

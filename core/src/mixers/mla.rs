@@ -1,6 +1,6 @@
 //! Multi-head latent attention, and the indexer of sparse attention.
 
-use super::{At, Heads};
+use super::{At, Heads, QkNorm};
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -60,7 +60,7 @@ impl Mla {
             value: sizes.value,
             rotary: sizes.rope,
             is_latent: true,
-            has_norms: false,
+            norms: QkNorm::None,
         }
     }
 

@@ -156,8 +156,19 @@ pub(crate) struct Heads {
     pub(crate) rotary: Dim,
     /// Whether queries and keys come out of latents.
     pub(crate) is_latent: bool,
-    /// Whether queries and keys have norms.
-    pub(crate) has_norms: bool,
+    /// What queries and keys are normalised over.
+    pub(crate) norms: QkNorm,
+}
+
+impl Heads {
+    /// Rows that norms of queries and of keys have for each token: heads, or the one of all of them.
+    pub(crate) const fn norm_rows(&self) -> Option<[Dim; 2]> {
+        match self.norms {
+            QkNorm::None => None,
+            QkNorm::Head => Some([self.queries, self.keys]),
+            QkNorm::Full => Some([Dim::ONE, Dim::ONE]),
+        }
+    }
 }
 
 /// What a list is made for.

@@ -1,6 +1,7 @@
 //! How a model is laid out and run.
 
 use super::megatron::MegatronCore;
+use super::pytorch::{Torchtitan, Transformers};
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
 use super::schema::{field_required, field_type, field_value, group, group_words, kind, kinds, words};
 use super::stage_list::StageList;
@@ -287,7 +288,8 @@ words! {
         None = "none",
         /// Everything but each block's input.
         Full = "full",
-        /// What `modules` says (Megatron-LM's `--recompute-granularity selective`).
+        /// What `modules` says (Megatron-LM's `--recompute-granularity selective`); under `accounting: torchtitan` what its
+        /// own list of operations does not keep (`SelectiveAC`).
         Selective = "selective",
     }
 }
@@ -408,6 +410,10 @@ kinds! {
         WorkedExample = "worked_example",
         /// megatron-core.
         MegatronCore = "megatron_core",
+        /// Hugging Face transformers.
+        Transformers = "transformers",
+        /// torchtitan.
+        Torchtitan = "torchtitan",
     }
 }
 
@@ -419,6 +425,10 @@ group_words! {
         WORKED_EXAMPLE = worked_example: Self::WorkedExample(WorkedExample::DEFAULT);
         /// megatron-core 0.16 with FlashAttention and grouped experts.
         MEGATRON_CORE = megatron_core: Self::MegatronCore(MegatronCore::DEFAULT);
+        /// transformers 5.24 with FlashAttention and grouped experts.
+        TRANSFORMERS = transformers: Self::Transformers(Transformers::DEFAULT);
+        /// torchtitan 0.3 with cuDNN's attention.
+        TORCHTITAN = torchtitan: Self::Torchtitan(Torchtitan::DEFAULT);
     }
 }
 
@@ -430,6 +440,8 @@ impl Accounting {
             Self::Paper(_) => "paper",
             Self::WorkedExample(_) => "worked_example",
             Self::MegatronCore(_) => "megatron_core",
+            Self::Transformers(_) => "transformers",
+            Self::Torchtitan(_) => "torchtitan",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What of megatron-core decides which tensors it saves for backward: the options of `accounting: megatron_core`.
 
+use super::pytorch::NormCode;
 use super::schema::{
     Field, Value, Word, field_code, field_decode, field_default, field_in_range, field_required, field_type,
     field_value, group, words,
@@ -176,6 +177,8 @@ group! {
         pad: Switch = AccountingPad, default Switch::Off;
         /// Whether shared experts run beside the all-to-all (`moe_shared_expert_overlap`).
         shared_overlap: Switch = AccountingSharedOverlap, default Switch::Off;
+        /// How norms run.
+        norms: NormCode = AccountingNorms, default NormCode::Fused;
         /// Whether tensor-parallel ranks share out the inputs that recomputation keeps (`distribute_saved_activations`).
         distribute: Switch = AccountingDistribute, default Switch::Off;
     }

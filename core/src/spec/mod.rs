@@ -10,6 +10,7 @@ pub mod file;
 mod layer_list;
 mod layout;
 mod megatron;
+mod pytorch;
 pub(crate) mod schema;
 mod stage_list;
 mod values;
@@ -30,6 +31,7 @@ pub use megatron::{
     AuxLoss, CoreAttention, Cublas, Dispatcher, ExpertKernel, GatedActivation, Implementation, Loss, MegatronCore,
     MegatronVersion, RouterFormat, Score,
 };
+pub use pytorch::{AttentionCode, Backend, NormCode, RoutedCode, Torchtitan, Transformers};
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
 pub use stage_list::{Fault, StageList};
 pub use values::{Dtype, Factor, Percent, Switch, percent};

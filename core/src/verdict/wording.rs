@@ -222,7 +222,7 @@ impl Violation {
                 When::Alone => "a list of blocks alone",
                 When::Given(Key::HyperConnections) => "`hyper_connections`",
                 When::Hashed => "`experts.hash_layers`",
-                When::NotMegatron => "this accounting",
+                When::NoSelective => "this accounting",
                 _ => "layers of several mixers or blocks",
             }),
             Rule::LayersFallToStages => misfit(text, spec),
@@ -300,8 +300,11 @@ impl Violation {
             Rule::AtMost(Quantity::Of(Key::ExpertsRouted), Quantity::Just(0)) => {
                 return text.str("leave `experts` out, or say in `layers` how many layers have them");
             }
-            Rule::OneOf(..) if matches!(law.when, When::NotMegatron) => {
+            Rule::OneOf(..) if matches!(law.when, When::NoSelective) => {
                 return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
+            }
+            Rule::AtMost(Quantity::Product(_), _) if matches!(law.when, When::Transformers | When::Torchtitan) => {
+                return text.str("write `accounting: megatron_core`, or leave these degrees at 1");
             }
             Rule::AtMost(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
                 return text.str("leave out `modules`, or write `recompute: selective`");

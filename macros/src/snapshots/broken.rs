@@ -95,6 +95,6 @@ const _: () = {
             __enforce(__at, __laws, B, [15576890576237281939851060472318467, 4], S)
         }
         const _: () = e(113, 170141183460469382847414755544530944000);
-        const _: () = __enforce_budget(123usize, B, S);
+        const _: () = __enforce_budget(125usize, B, S);
     }
 };

@@ -77,7 +77,13 @@ const _: () = {
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
         const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(__at, __laws, B, [15576890575670596016351664022623747, 2097156], S)
+            __enforce(
+                __at,
+                __laws,
+                B,
+                [15576890575670596016351664022623747, 134217732],
+                S,
+            )
         }
         const _: () = {
             const fn world_size() {
@@ -106,6 +112,6 @@ const _: () = {
         const _: () = e(84, 1152921504606846976);
         const _: () = e(97, 39614081257132168796771975168);
         const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(124usize, B, S);
+        const _: () = __enforce_budget(126usize, B, S);
     }
 };

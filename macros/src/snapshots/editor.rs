@@ -191,9 +191,13 @@ fn editor() {
             pub use ::moe_model::spec::accounting::paper as paper;
             pub use ::moe_model::spec::accounting::worked_example as worked_example;
             pub use ::moe_model::spec::accounting::megatron_core as megatron_core;
+            pub use ::moe_model::spec::accounting::transformers as transformers;
+            pub use ::moe_model::spec::accounting::torchtitan as torchtitan;
             pub use ::moe_model::spec::Paper as paper;
             pub use ::moe_model::spec::WorkedExample as worked_example;
             pub use ::moe_model::spec::MegatronCore as megatron_core;
+            pub use ::moe_model::spec::Transformers as transformers;
+            pub use ::moe_model::spec::Torchtitan as torchtitan;
         }
         pub mod target {
             pub use ::moe_model::spec::Target::Reference as reference;
@@ -444,7 +448,65 @@ fn editor() {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }
+        pub mod accounting_norms {
+            pub use ::moe_model::spec::NormCode::Fused as fused;
+            pub use ::moe_model::spec::NormCode::Composite as composite;
+        }
         pub mod accounting_distribute {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_attention {
+            pub use ::moe_model::spec::AttentionCode::Eager as eager;
+            pub use ::moe_model::spec::AttentionCode::Sdpa as sdpa;
+        }
+        pub mod accounting_backend {
+            pub use ::moe_model::spec::Backend::Math as math;
+            pub use ::moe_model::spec::Backend::Flash as flash;
+            pub use ::moe_model::spec::Backend::Efficient as efficient;
+            pub use ::moe_model::spec::Backend::Cudnn as cudnn;
+        }
+        pub mod accounting_routed {
+            pub use ::moe_model::spec::RoutedCode::Eager as eager;
+            pub use ::moe_model::spec::RoutedCode::GroupedMm as grouped_mm;
+        }
+        pub mod accounting_score {
+            pub use ::moe_model::spec::Score::Sigmoid as sigmoid;
+            pub use ::moe_model::spec::Score::Softmax as softmax;
+            pub use ::moe_model::spec::Score::PreSoftmax as pre_softmax;
+        }
+        pub mod accounting_router {
+            pub use ::moe_model::spec::RouterFormat::Fp32 as fp32;
+            pub use ::moe_model::spec::RouterFormat::Activations as activations;
+        }
+        pub mod accounting_normalised {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_router_logits {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_backend {
+            pub use ::moe_model::spec::Backend::Math as math;
+            pub use ::moe_model::spec::Backend::Flash as flash;
+            pub use ::moe_model::spec::Backend::Efficient as efficient;
+            pub use ::moe_model::spec::Backend::Cudnn as cudnn;
+        }
+        pub mod accounting_norms {
+            pub use ::moe_model::spec::NormCode::Fused as fused;
+            pub use ::moe_model::spec::NormCode::Composite as composite;
+        }
+        pub mod accounting_score {
+            pub use ::moe_model::spec::Score::Sigmoid as sigmoid;
+            pub use ::moe_model::spec::Score::Softmax as softmax;
+            pub use ::moe_model::spec::Score::PreSoftmax as pre_softmax;
+        }
+        pub mod accounting_router {
+            pub use ::moe_model::spec::RouterFormat::Fp32 as fp32;
+            pub use ::moe_model::spec::RouterFormat::Activations as activations;
+        }
+        pub mod accounting_normalised {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }

@@ -16,7 +16,7 @@ impl Of<'_> {
         let modules = self.modules();
         let (kept, router_again) = (&common.of(Module::Router), &again.of(Module::Router));
         // The norm's output is one for router, dispatch and shared experts.
-        let names = ["expert norm input", "expert norm statistics", "expert norm output"];
+        let names = ["expert norm input", "expert norm statistics", "expert norm result", "expert norm output"];
         self.norm(list, kept, chosen(modules.norms, router_again, kept), names);
         let inner = chosen(modules.experts, again, common);
         let router = &inner.of(Module::Router);

@@ -2,20 +2,16 @@
 //! (`tests/activations.rs`), read from sources where libraries do.
 
 use super::Of;
+use crate::accounting::{elements, is_rotary, pytorch};
 use crate::inventory::{Counts, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes, Symbol};
-use crate::spec::{AuxLoss, Cublas, Dispatcher, Dtype, ExpertKernel, Pool};
+use crate::spec::{AuxLoss, Dispatcher, Dtype, ExpertKernel, Pool};
 
 const ONE: Dim = Dim::ONE;
 
 const MIB: u64 = 1 << 20;
-
-/// PyTorch 2.9, `aten/src/ATen/cuda/CublasHandlePool.cpp`: a workspace for each handle and stream. The thread that runs
-/// forward has a handle, and the one that runs backward another.
-const PYTORCH: &str = "PyTorch 2.9, CublasHandlePool.cpp";
-const PYTORCH_HANDLES: u64 = 2;
 
 /// Transformer Engine at d0067d0 (2026-08-22), `pytorch/cpp_extensions/gemm.py`: one for products, and one for each of the
 /// streams of grouped products.
@@ -76,7 +72,7 @@ impl Of<'_> {
         let [attention, ..] = counts.mixers;
         if attention.there > 0
             && self.has_engine()
-            && self.plan.spec().architecture.positions == 0
+            && is_rotary(self.plan)
             && let Some(heads) = (At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }).heads()
         {
             let mut entry = Entry::NONE;
@@ -139,18 +135,12 @@ impl Of<'_> {
     }
 
     const fn workspaces(self, list: &mut Sink<'_>, has_experts: bool) {
-        let is_before_hopper = self.plan.spec().layout.device.compute_capability() < 9;
-        let bytes = match self.options.cublas {
-            Cublas::Default if is_before_hopper => 8 * MIB + MIB / 8,
-            Cublas::Default | Cublas::Large => 32 * MIB,
-            Cublas::Small => MIB / 8,
-        };
+        pytorch::cublas(list, self.plan, self.options.cublas);
         let mut common = Entry::NONE;
-        (common.role, common.module, common.count) = (Role::Workspace, Module::Libraries, PYTORCH_HANDLES);
-        common.source = PYTORCH;
-        list.push(&common, "cuBLAS workspace", [Dim::whole(Symbol::Count, bytes), ONE, ONE, ONE]);
+        (common.role, common.module) = (Role::Workspace, Module::Libraries);
         // The router's product is Transformer Engine's in either implementation.
         if self.has_engine() || has_experts && !self.is_v011() {
+            let is_before_hopper = self.plan.spec().layout.device.compute_capability() < 9;
             let bytes = if is_before_hopper { 4 * MIB } else { 32 * MIB + 1024 };
             let is_grouped =
                 self.has_engine() && has_experts && !matches!(self.options.experts, ExpertKernel::Sequential);
@@ -184,7 +174,7 @@ impl Of<'_> {
         }
         let (mut largest, mut i) = (0, 1);
         while i < shapes.len() {
-            if super::works::elements(shapes[i]) > super::works::elements(shapes[largest]) {
+            if elements(shapes[i]) > elements(shapes[largest]) {
                 largest = i;
             }
             i += 1;
@@ -193,7 +183,7 @@ impl Of<'_> {
         (entry.role, entry.module, entry.count) = (Role::Workspace, Module::Libraries, 1);
         entry.element = Element::float(self.plan.spec().layout.precision.activations);
         entry.source = self.source();
-        if super::works::elements(shapes[largest]) > 0 {
+        if elements(shapes[largest]) > 0 {
             list.push(&entry, "global memory buffer", shapes[largest]);
         }
     }

@@ -2,21 +2,21 @@
 //! for backward, tensor by tensor; in `works.rs` the largest of what their forward and backward work on, and in `held.rs`
 //! what they and the libraries under them keep.
 //!
-//! Measured from live storages under PyTorch 2.15; `tests/activations.rs` holds every list against it. What allocators round
+//! Measured from live storages under PyTorch 2.15; `tests/activations/` holds every list against it. What allocators round
 //! up is not counted.
 
 mod experts;
 mod held;
 mod works;
 
-use super::{block_output, gradient_copies, is_recomputed, saved};
+use super::{block_output, gradient_copies, is_recomputed, is_rotary, pytorch, residual_streams, saved};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
-use crate::sizes::{Dim, Over, Sizes, Symbol};
+use crate::sizes::{Dim, Over, Sizes};
 use crate::spec::{
-    Context, CoreAttention, Dtype, GatedActivation, Implementation, Loss, MegatronCore, MegatronVersion, Modules, Norm,
-    Recompute, Switch,
+    Backend, Context, CoreAttention, Dtype, GatedActivation, Implementation, Loss, MegatronCore, MegatronVersion,
+    Modules, Recompute, Switch,
 };
 
 const ONE: Dim = Dim::ONE;
@@ -77,6 +77,11 @@ impl Of<'_> {
         [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, ONE]
     }
 
+    /// So many numbers for each of them.
+    const fn each(self, width: Dim) -> [Dim; 4] {
+        [self.sizes.batch, self.sizes.own_tokens, width, ONE]
+    }
+
     /// The same of all residual streams, where there are several.
     const fn streams(self) -> [Dim; 4] {
         [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, self.sizes.streams]
@@ -107,7 +112,7 @@ impl Of<'_> {
         }
         self.attention(list, at, if is_recomputed { &backward } else { &saved }, &backward);
         if let Some(heads) = at.heads() {
-            if is_recomputed && !heads.is_latent {
+            if is_recomputed && !heads.is_latent && is_rotary(self.plan) {
                 // Every layer that is computed again reads the same.
                 let cache = backward.stored_as(Element::FP32);
                 list.push(&cache, "rotary cache", [self.sizes.context, heads.rotary, ONE, ONE]);
@@ -153,16 +158,33 @@ impl Of<'_> {
 
     /// What a norm in front of a block keeps: its input; for each row in fp32 the reciprocal of its deviation, one that centres
     /// rows their means too; and its output, which the block reads.
-    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, rest: &Entry, names: [&'static str; 3]) {
-        list.push(kept, names[0], self.streams());
-        self.statistics(list, rest, names[1]);
-        list.push(rest, names[2], self.own());
+    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, rest: &Entry, names: [&'static str; 4]) {
+        if self.is_composite() && !self.modules().norms.is_on() {
+            residual_streams(list, self.sizes, kept);
+        } else {
+            list.push(kept, names[0], self.streams());
+        }
+        let [input, statistics, result, output] = names;
+        self.norm_inside(list, rest, [input, statistics, result], self.own(), self.each(ONE));
+        list.push(rest, output, self.own());
     }
 
-    const fn statistics(self, list: &mut Sink<'_>, kept: &Entry, name: &'static str) {
-        let numbers = if matches!(self.plan.spec().architecture.norm, Norm::Rms) { 1 } else { 2 };
-        let own = [self.sizes.batch, self.sizes.own_tokens, ONE, ONE];
-        list.push(&kept.times(numbers).stored_as(Element::FP32), name, own);
+    /// Whether PyTorch takes norms apart, so that they keep none of their inputs.
+    const fn is_composite(self) -> bool {
+        pytorch::takes_apart(self.plan.spec().architecture.norm, self.options.norms)
+    }
+
+    /// What a norm keeps of its rows, beside its input where one kernel reads that.
+    const fn norm_inside(
+        self,
+        list: &mut Sink<'_>,
+        kept: &Entry,
+        names: [&'static str; 3],
+        input: [Dim; 4],
+        rows: [Dim; 4],
+    ) {
+        let norm = (self.plan.spec().architecture.norm, self.options.norms);
+        pytorch::norm(list, kept, norm, names, [input, rows]);
     }
 
     /// Hidden states that are dropped out behind a block.
@@ -175,26 +197,25 @@ impl Of<'_> {
     /// What attention keeps, and what of it is computed again.
     const fn attention(self, list: &mut Sink<'_>, at: At<'_>, common: &Entry, again: &Entry) {
         let (kept, again, modules) = (&common.of(Module::Attention), &again.of(Module::Attention), self.modules());
-        let names = ["attention norm input", "attention norm statistics", "attention norm output"];
+        let names =
+            ["attention norm input", "attention norm statistics", "attention norm result", "attention norm output"];
         self.norm(list, kept, chosen(modules.norms, again, kept), names);
         match at.heads() {
             Some(heads) => {
                 let tables = [self.sizes.context, heads.rotary, ONE, ONE];
                 let is_up_again = heads.is_latent && modules.latent_up.is_on();
-                if is_up_again {
+                if is_up_again && is_rotary(self.plan) {
                     list.push(&kept.stored_as(Element::FP32), "rotary frequencies", tables);
                 }
                 let up = if is_up_again { again } else { kept };
                 // Of queries and keys each the cosine and the sine. Transformer Engine's kernel reads frequencies.
-                if !self.has_engine() && self.plan.spec().architecture.positions == 0 {
+                if !self.has_engine() && is_rotary(self.plan) {
                     list.push(&up.times(4), "rotary tables", tables);
                 }
                 if heads.is_latent {
                     self.latents(list, kept);
                 }
-                if heads.has_norms {
-                    self.query_key_norms(list, kept, heads);
-                }
+                self.query_key_norms(list, kept, heads);
                 self.core(list, [kept, up, again], heads);
                 at.options_saved(list, kept);
             }
@@ -207,39 +228,57 @@ impl Of<'_> {
     /// The latents of MLA before and behind their norms. Under sequence parallelism the down projections are not split, but
     /// what comes out of them is scattered; that of queries is a view of what was gathered.
     const fn latents(self, list: &mut Sink<'_>, kept: &Entry) {
-        let Sizes { batch, context, own_tokens, q_rank, kv_rank, rope, .. } = *self.sizes;
-        let statistics = &kept.stored_as(Element::FP32);
+        let Sizes { batch, context, q_rank, kv_rank, rope, .. } = *self.sizes;
+        let is_composite = self.is_composite();
         if q_rank.global > 0 {
-            list.push(kept, "query latent", [batch, context, q_rank, ONE]);
-            list.push(statistics, "query latent norm statistics", [batch, own_tokens, ONE, ONE]);
-            list.push(kept, "normed query latent", [batch, own_tokens, q_rank, ONE]);
+            if !is_composite {
+                list.push(kept, "query latent", [batch, context, q_rank, ONE]);
+            }
+            let names = ["query latent norm input", "query latent norm statistics", "query latent norm result"];
+            self.norm_inside(list, kept, names, self.each(q_rank), self.each(ONE));
+            list.push(kept, "normed query latent", self.each(q_rank));
         }
-        if self.plan.spec().layout.mesh.sequence_parallel.is_on() {
-            list.push(kept, "key/value latent", [batch, own_tokens, kv_rank, ONE]);
-        } else {
+        if !is_composite && self.plan.spec().layout.mesh.sequence_parallel.is_on() {
+            list.push(kept, "key/value latent", self.each(kv_rank));
+        } else if !is_composite {
             // All of what the projection makes: the norm's input is a view of it.
             list.push(kept, "key/value latent", [batch, context, kv_rank, ONE]);
             list.push(kept, "rotary key", [batch, context, rope, ONE]);
         }
-        list.push(statistics, "key/value latent norm statistics", [batch, own_tokens, ONE, ONE]);
-        list.push(kept, "normed key/value latent", [batch, own_tokens, kv_rank, ONE]);
+        let names = ["key/value latent norm input", "key/value latent norm statistics", "key/value latent norm result"];
+        self.norm_inside(list, kept, names, self.each(kv_rank), self.each(ONE));
+        list.push(kept, "normed key/value latent", self.each(kv_rank));
     }
 
     /// The norm of keys reads a view of the fused projection's output, which a fused kernel's value keeps anyway.
     const fn query_key_norms(self, list: &mut Sink<'_>, kept: &Entry, heads: Heads) {
         let (batch, context) = (self.sizes.batch, self.sizes.context);
-        let statistics = &kept.stored_as(Element::FP32);
-        list.push(kept, "query before its norm", [batch, context, heads.queries, heads.width]);
-        list.push(statistics, "query norm statistics", [batch, context, heads.queries, ONE]);
-        list.push(statistics, "key norm statistics", [batch, context, heads.keys, ONE]);
-        if !self.is_fused() && !self.modules().core_attention.is_on() {
+        let Some([query_rows, key_rows]) = heads.norm_rows() else { return };
+        let (query, key) = ([batch, context, heads.queries, heads.width], [batch, context, heads.keys, heads.width]);
+        if !self.is_composite() {
+            list.push(kept, "query before its norm", query);
+        }
+        let names = ["query norm input", "query norm statistics", "query norm result"];
+        self.norm_inside(list, kept, names, query, [batch, context, query_rows, ONE]);
+        let names = ["key norm input", "key norm statistics", "key norm result"];
+        self.norm_inside(list, kept, names, key, [batch, context, key_rows, ONE]);
+        if !self.is_composite() && !self.is_fused() && !self.modules().core_attention.is_on() {
             self.fused_projection(list, kept, heads);
         }
     }
 
-    /// Whether one kernel makes attention's output out of its inputs.
+    /// The one kernel that makes attention's output out of its inputs, if any.
+    const fn backend(self) -> Option<Backend> {
+        match self.options.core {
+            CoreAttention::Unfused | CoreAttention::FusedSoftmax => None,
+            CoreAttention::Flash => Some(Backend::Flash),
+            CoreAttention::Cudnn => Some(Backend::Cudnn),
+            CoreAttention::Efficient => Some(Backend::Efficient),
+        }
+    }
+
     const fn is_fused(self) -> bool {
-        !matches!(self.options.core, CoreAttention::Unfused | CoreAttention::FusedSoftmax)
+        self.backend().is_some()
     }
 
     /// What the one projection of queries, keys and values makes.
@@ -254,31 +293,30 @@ impl Of<'_> {
     /// keys and values, and that are computed again.
     const fn core(self, list: &mut Sink<'_>, [kept, up, again]: [&Entry; 3], heads: Heads) {
         let Sizes { batch, context, .. } = *self.sizes;
-        let Heads { queries, keys, width, value, is_latent, .. } = heads;
+        let Heads { queries, keys, width, value, .. } = heads;
         let is_again = self.modules().core_attention.is_on();
         let inner = if is_again { again } else { kept };
         if is_again {
             list.push(&kept.stored_as(Element::INT32), "checkpoint of attention", [ONE; 4]);
         }
-        if (is_again || self.is_fused()) && self.has_views() && !is_latent {
-            self.fused_projection(list, up, heads);
-        } else if is_again || self.is_fused() {
-            list.push(up, "query", [batch, context, queries, width]);
-            list.push(up, "key", [batch, context, keys, width]);
-            if is_latent || self.has_engine() {
-                list.push(up, "value", [batch, context, keys, value]);
-            } else {
-                self.fused_projection(list, up, heads);
-            }
+        if is_again || self.is_fused() {
+            self.inputs(list, up, heads);
         }
-        if self.is_fused() {
-            self.fused_state(list, inner, queries);
+        if let Some(backend) = self.backend() {
+            pytorch::fused_state(list, inner, self.sizes, queries, backend);
         } else {
             // Repeated for each query head.
             let repeated = if is_again { again } else { up };
-            list.push(repeated, "query of each head", [batch, context, queries, width]);
-            list.push(repeated, "key of each head", [batch, context, queries, width]);
-            list.push(repeated, "value of each head", [batch, context, queries, value]);
+            let has_views = self.has_views(heads) && !self.has_engine();
+            if !has_views {
+                list.push(repeated, "query of each head", [batch, context, queries, width]);
+            } else if !is_again {
+                self.fused_projection(list, up, heads);
+            }
+            if !has_views || queries.global != keys.global {
+                list.push(repeated, "key of each head", [batch, context, queries, width]);
+                list.push(repeated, "value of each head", [batch, context, queries, value]);
+            }
             self.scores(list, inner, queries);
         }
         let name = if self.is_fused() { "fused attention output" } else { "attention output" };
@@ -291,10 +329,27 @@ impl Of<'_> {
         }
     }
 
-    /// Whether Transformer Engine's attention reads queries, keys and values where the one projection wrote them: nothing is
-    /// rotated, and its kernel takes them as they lie.
-    const fn has_views(self) -> bool {
-        self.has_engine() && self.plan.spec().architecture.positions > 0 && !self.is_sequence_last()
+    /// What a kernel of attention reads, or attention that is computed again.
+    const fn inputs(self, list: &mut Sink<'_>, kept: &Entry, heads: Heads) {
+        let (batch, context) = (self.sizes.batch, self.sizes.context);
+        if self.has_views(heads) {
+            self.fused_projection(list, kept, heads);
+            return;
+        }
+        list.push(kept, "query", [batch, context, heads.queries, heads.width]);
+        list.push(kept, "key", [batch, context, heads.keys, heads.width]);
+        if heads.is_latent || self.has_engine() {
+            list.push(kept, "value", [batch, context, heads.keys, heads.value]);
+        } else {
+            self.fused_projection(list, kept, heads);
+        }
+    }
+
+    /// Whether attention reads queries, keys and values where the one projection wrote them: nothing is done to them in
+    /// between, and Transformer Engine's kernel, if it is that, takes them as they lie.
+    const fn has_views(self, heads: Heads) -> bool {
+        let is_untouched = !heads.is_latent && heads.norm_rows().is_none() && !is_rotary(self.plan);
+        is_untouched && !(self.has_engine() && self.is_sequence_last())
     }
 
     /// Whether ranks trade tokens for heads around attention.
@@ -328,22 +383,6 @@ impl Of<'_> {
         }
     }
 
-    /// What a fused kernel keeps beside its inputs and its output: a logarithm for each row, and the state of its dropout.
-    const fn fused_state(self, list: &mut Sink<'_>, kept: &Entry, queries: Dim) {
-        let Sizes { batch, context, .. } = *self.sizes;
-        let (rows, numbers) = match self.options.core {
-            CoreAttention::Flash => (context, 3),
-            CoreAttention::Efficient => {
-                let (global, local) = (context.global.next_multiple_of(32), context.local.next_multiple_of(32));
-                (Dim { global, local, ..context }, 2)
-            }
-            _ => (context, 2),
-        };
-        list.push(&kept.stored_as(Element::FP32), "log-sum-exp", [batch, queries, rows, ONE]);
-        let numbers = Dim::whole(Symbol::Count, numbers);
-        list.push(&kept.stored_as(Element::INT64), "random state", [numbers, ONE, ONE, ONE]);
-    }
-
     /// So many tensors of a gated network, or of one without a gate.
     const fn gated(self, gated: u64, plain: u64) -> u64 {
         if self.plan.spec().architecture.layers.gated.is_on() { gated } else { plain }
@@ -351,7 +390,7 @@ impl Of<'_> {
 
     const fn dense_ffn(self, list: &mut Sink<'_>, common: &Entry, again: &Entry) {
         let (kept, again, modules) = (&common.of(Module::DenseFfn), &again.of(Module::DenseFfn), self.modules());
-        let names = ["dense norm input", "dense norm statistics", "dense norm output"];
+        let names = ["dense norm input", "dense norm statistics", "dense norm result", "dense norm output"];
         self.norm(list, kept, chosen(modules.norms, again, kept), names);
         let names = ["dense gate and up", "dense silu, up", "dense product"];
         self.mlp(list, chosen(modules.dense, again, kept), names, self.sizes.dense_ffn);
@@ -398,8 +437,11 @@ impl Of<'_> {
         let saved = saved(self.plan, count, self.source());
         let kept = &saved.of(Module::Head);
         let Sizes { batch, context, vocab, .. } = *self.sizes;
-        list.push(kept, "final norm input", self.own());
-        self.statistics(list, kept, "final norm statistics");
+        if !self.is_composite() {
+            list.push(kept, "final norm input", self.own());
+        }
+        let names = ["final norm input", "final norm statistics", "final norm result"];
+        self.norm_inside(list, kept, names, self.own(), self.each(ONE));
         list.push(kept, "head input", self.own());
         let (logits, fp32) = ([batch, context, vocab, ONE], &kept.stored_as(Element::FP32));
         match self.options.loss {

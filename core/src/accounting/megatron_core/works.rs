@@ -2,6 +2,7 @@
 //! counted of grouped experts alone, as tensors of their own (without `gradient_accumulation_fusion`).
 
 use super::Of;
+use crate::accounting::{elements, is_rotary};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::Heads;
 use crate::sizes::{Dim, Sizes};
@@ -26,7 +27,7 @@ impl Of<'_> {
         let scores = [batch, queries, context, sequence];
         self.gathered(list, forward, backward);
         list.push(backward, "output gradient", self.own());
-        if is_latent {
+        if is_latent && is_rotary(self.plan) {
             let frequencies = [context, heads.rotary, ONE, ONE];
             list.push(&forward.stored_as(Element::FP32), "rotary frequencies", frequencies);
             list.push(&backward.stored_as(Element::FP32), "rotary frequencies", frequencies);
@@ -42,8 +43,10 @@ impl Of<'_> {
         }
         if !is_latent {
             self.fused_projection(list, forward, heads);
-            list.push(forward, "roped query", [batch, context, queries, width]);
-            list.push(forward, "roped key", [batch, context, keys, width]);
+            if is_rotary(self.plan) {
+                list.push(forward, "roped query", [batch, context, queries, width]);
+                list.push(forward, "roped key", [batch, context, keys, width]);
+            }
         }
         list.push(forward, "scores", scores);
         list.push(&forward.stored_as(Element::FP32), "fp32 scores", scores);
@@ -129,9 +132,4 @@ impl Of<'_> {
             list.push(backward, "logit gradient", logits);
         }
     }
-}
-
-/// Elements of a tensor on a rank, in bits that hold a dozen times as many.
-pub(super) const fn elements(shape: [Dim; 4]) -> u128 {
-    Entry { shape, ..Entry::NONE }.local_elements() as u128
 }

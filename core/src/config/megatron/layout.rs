@@ -5,9 +5,9 @@ use super::architecture::{decimal, is_positive};
 use super::{MegatronRun, bounded, values};
 use crate::spec::{
     Accounting, AuxLoss, Batch, Capacity, Context, CoreAttention, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel,
-    Factor, GatedActivation, Implementation, Layout, Loss, MegatronCore, MegatronVersion, Mesh, Modules, Placement,
-    Precision, Recompute, RouterFormat, Routing, Schedule, Score, Spec, StageList, Stages, Switch, Target, Weighed,
-    Zero, ZeroStage,
+    Factor, GatedActivation, Implementation, Layout, Loss, MegatronCore, MegatronVersion, Mesh, Modules, NormCode,
+    Placement, Precision, Recompute, RouterFormat, Routing, Schedule, Score, Spec, StageList, Stages, Switch, Target,
+    Weighed, Zero, ZeroStage,
 };
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -233,6 +233,7 @@ fn accounting(fields: &mut Fields<'_>, run: &MegatronRun, gated: Switch) -> Mega
         dispatcher: if is_gathered { Dispatcher::AllGather } else { Dispatcher::AllToAll },
         pad: fields.switch("moe-pad-expert-input-to-capacity", Switch::Off),
         shared_overlap: fields.switch("moe-shared-expert-overlap", Switch::Off),
+        norms: NormCode::Fused,
         distribute: fields.switch("distribute-saved-activations", Switch::Off),
     }
 }

@@ -1,4 +1,4 @@
-// megatron-core-layers: one layer computed again, of layers that differ.
+// framework-layers: one layer computed again, of layers that differ.
 use moe_model::moe_model;
 
 moe_model! {

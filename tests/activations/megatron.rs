@@ -1,43 +1,23 @@
-//! What accountings of frameworks list, against what those frameworks keep: live storages of real training steps, measured
-//! to the byte. See `tests/data/README.md` for the file.
+//! megatron-core and Megatron-LM.
 
+use crate::{Kept, is_cuda, judge, judge_full_size, judge_works, number, of_micro_batch, says, switch};
 use moe_model::Plan;
-use moe_model::inventory::{Block, Entry, Lifetime, Module, Role};
+use moe_model::inventory::{Entry, Lifetime, Module};
 use moe_model::preset::DEEPSEEK_V3;
 use moe_model::sizes::Symbol;
 use moe_model::spec::{
     Accounting, Architecture, Attention, AuxLoss, Batch, Capacity, CoreAttention, Dispatcher, ExpertKernel, Experts,
-    Factor, GatedActivation, Gqa, Layers, MegatronCore, MegatronVersion, Mesh, Mla, Modules, QkNorm, Recompute,
-    RouterFormat, Routing, Score, Spec, Switch,
+    Factor, GatedActivation, Gqa, Layers, MegatronCore, MegatronVersion, Mesh, Mla, Modules, Norm, NormCode, QkNorm,
+    Recompute, RouterFormat, Routing, Score, Spec, Switch,
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
-
-const DATA: &str = include_str!("data/activations.json");
 
 /// Families that no key says, and why.
-const BEYOND: &[(&str, &str)] = &[
-    ("_gpt_", "learned positions, and GELU with a bias"),
-    ("_cpunorm", "norms as PyTorch takes them apart on a CPU"),
-    ("_mtp1", "modules for multi-token prediction"),
-];
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("`{key}` of {value}"))
-}
-
-fn says(options: &Value, key: &str, word: &str) -> bool {
-    options[key] == word
-}
-
-const fn switch(on: bool) -> Switch {
-    if on { Switch::On } else { Switch::Off }
-}
+const BEYOND: &[(&str, &str)] = &[("_mtp1", "modules for multi-token prediction")];
 
 /// The options of a family.
 fn options(family: &Value) -> MegatronCore {
     let (options, text) = (&family["options"], |key: &str| family[key].as_str().unwrap_or_default());
-    let is_cuda = text("device").starts_with("fake-cuda");
     MegatronCore {
         version: match text("version") {
             "0.11.0" => MegatronVersion::V011,
@@ -57,7 +37,7 @@ fn options(family: &Value) -> MegatronCore {
             _ if options["fp8store"] == true => GatedActivation::Fp8Input,
             _ => GatedActivation::Fused,
         },
-        dropout: switch(is_cuda && options["drop"].as_f64().is_some_and(|rate| rate > 0.0)),
+        dropout: switch(is_cuda(family) && options["drop"].as_f64().is_some_and(|rate| rate > 0.0)),
         score: match options["score"].as_str() {
             Some("sigmoid") => Score::Sigmoid,
             _ if options["pre_softmax"] == true => Score::PreSoftmax,
@@ -76,6 +56,7 @@ fn options(family: &Value) -> MegatronCore {
         pad: switch(options["pad"] == true),
         shared_overlap: switch(options["shared_overlap"] == true),
         distribute: switch(options["distribute"] == true),
+        norms: if text("name").ends_with("_cpunorm") { NormCode::Composite } else { NormCode::Fused },
         ..MegatronCore::DEFAULT
     }
 }
@@ -115,6 +96,10 @@ fn plan(family: &Value, dims: &Value) -> Plan {
         let qk_norm = if given["qk_layernorm"] == true { QkNorm::Head } else { QkNorm::None };
         Attention::Gqa(Gqa { heads: of("a"), kv_heads: of("g"), head_dim: of("d"), qk_norm, ..Gqa::DEFAULT })
     };
+    if given["gpt"] == true {
+        (architecture.norm, architecture.layers.gated) = (Norm::LayerBias, Switch::Off);
+        architecture.positions = of("s");
+    }
     if is_moe {
         // 0.11 was measured with experts as wide as a dense network.
         let ffn = of(if megatron.version == MegatronVersion::V011 { "hF" } else { "hE" });
@@ -147,25 +132,17 @@ fn plan(family: &Value, dims: &Value) -> Plan {
     Plan::new(spec).unwrap_or_else(|violations| panic!("{}: {violations}", family["name"]))
 }
 
-/// What an entry takes where so many copies of tokens were received.
-fn bytes(entry: &Entry, rows: Option<u64>) -> u64 {
-    let length = |dim: &moe_model::sizes::Dim| match (dim.symbol, rows) {
-        (Symbol::Rows, Some(rows)) => rows,
-        _ => dim.local,
-    };
-    entry.shape.iter().map(length).product::<u64>() * entry.element.bytes * entry.count
+/// What a micro-batch keeps, with the one table of rotary embeddings that layers share when they are computed again.
+fn kept(family: &Value, plan: &Plan) -> Vec<Entry> {
+    let inventory = plan.inventory(0);
+    let shared = inventory.iter().filter(|entry| entry.name == "rotary cache");
+    of_micro_batch(family, plan).into_iter().chain(shared.copied()).collect()
 }
 
-/// What a micro-batch keeps, with the one table of rotary embeddings that layers share when they are computed again.
-fn kept<'p>(family: &'p Value, plan: &'p Plan) -> impl Iterator<Item = Entry> + 'p {
-    // On a CPU the kernel has no dropout whose state it could keep.
-    let is_cpu = !family["device"].as_str().unwrap_or_default().starts_with("fake-cuda");
-    let inventory = plan.inventory(0);
-    let entries: Vec<Entry> = inventory.iter().copied().collect();
-    entries.into_iter().filter(move |entry| match entry.lifetime {
-        Lifetime::MicroBatch => !(is_cpu && entry.name == "random state"),
-        _ => entry.name == "rotary cache",
-    })
+fn of_family(family: &Value, dims: &Value) -> Vec<Kept> {
+    let plan = plan(family, dims);
+    let entry = |entry: Entry| Kept { module: module(&entry, &plan), is_saved: true, entry };
+    kept(family, &plan).into_iter().map(entry).collect()
 }
 
 /// The module that first keeps a tensor, as the file names it.
@@ -190,14 +167,14 @@ fn module(entry: &Entry, plan: &Plan) -> &'static str {
         "masked ids" | "mask of ids" => "embedding.word_embeddings",
         "embedding dropout mask" => "embedding.embedding_dropout",
         "layer input" | "rotary cache" => "decoder",
-        "attention norm input" | "attention norm statistics" => "L.input_layernorm",
+        "attention norm input" | "attention norm statistics" | "attention norm result" => "L.input_layernorm",
         "attention norm output" if is_latent => "L.attn.linear_q_down_proj",
         "attention norm output" => "L.attn.linear_qkv",
         "rotary tables" => "L.attn",
-        "query latent" | "query latent norm statistics" | "query before its norm" | "query norm statistics" => {
-            "L.attn.q_layernorm"
-        }
-        "key/value latent" | "rotary key" | "key/value latent norm statistics" => "L.attn.kv_layernorm",
+        "query latent" | "query before its norm" | "query norm statistics" => "L.attn.q_layernorm",
+        name if name.starts_with("query latent norm") => "L.attn.q_layernorm",
+        "key/value latent" | "rotary key" => "L.attn.kv_layernorm",
+        name if name.starts_with("key/value latent norm") => "L.attn.kv_layernorm",
         "key norm statistics" => "L.attn.k_layernorm",
         "fused query, key and value" if entry_has_norms(plan) => "L.attn.k_layernorm",
         "normed query latent" => "L.attn.linear_q_up_proj",
@@ -216,9 +193,8 @@ fn module(entry: &Entry, plan: &Plan) -> &'static str {
         "attention dropout mask" => "L.attn.core_attention.attention_dropout",
         "attention output" => "L.attn.linear_proj",
         "attention output dropout mask" | "dense output dropout mask" => "L",
-        "dense norm input" | "dense norm statistics" | "expert norm input" | "expert norm statistics" => {
-            "L.pre_mlp_layernorm"
-        }
+        "dense norm input" | "dense norm statistics" | "dense norm result" => "L.pre_mlp_layernorm",
+        "expert norm input" | "expert norm statistics" => "L.pre_mlp_layernorm",
         "dense norm output" => "L.mlp.linear_fc1",
         "dense gate and up" | "dense silu, up" => "L.mlp",
         "dense product" => "L.mlp.linear_fc2",
@@ -243,7 +219,7 @@ fn module(entry: &Entry, plan: &Plan) -> &'static str {
             "routed weighted product" => "L.mlp.experts.e*.linear_fc2",
             _ => "L.mlp.experts.e*",
         },
-        "final norm input" | "final norm statistics" => "decoder.final_layernorm",
+        name if name.starts_with("final norm") => "decoder.final_layernorm",
         "head input" => "output_layer",
         "softmax of logits" | "mask of targets" | "masked targets" => "model",
         _ if is_moe => "L.mlp.router",
@@ -255,117 +231,22 @@ fn entry_has_norms(plan: &Plan) -> bool {
     matches!(plan.spec().architecture.attention, Attention::Gqa(Gqa { qk_norm: QkNorm::Head, .. }))
 }
 
-/// Families with the options of their first rank.
-fn families(data: &Value) -> Vec<Value> {
-    let mut first = Value::Null;
-    let all = data["families"].as_array().expect("there are families");
-    let inherit = |family: &Value| {
-        let mut family = family.clone();
-        if family["options"].is_null() {
-            for key in ["options", "parallel", "recompute"] {
-                family[key] = first[key].clone();
-            }
-        } else {
-            first = family.clone();
-        }
-        family
-    };
-    all.iter().map(inherit).collect()
-}
-
 #[test]
 fn megatron_core_keeps_what_is_listed() {
-    let data: Value = serde_json::from_str(DATA).expect("it is JSON");
-    let (mut judged, mut cases, mut modules) = (0, 0, 0);
-    let mut wrong = Vec::new();
-    for family in families(&data) {
-        let name = family["name"].as_str().expect("families have names");
-        if BEYOND.iter().any(|(part, _)| name.contains(part)) {
-            continue;
-        }
-        judged += 1;
-        for case in family["cases"].as_array().expect("families have cases") {
-            let plan = plan(&family, &data["dims"][case["dims"].as_str().expect("cases have dims")]);
-            let rows = case["R"].as_u64();
-            let (mut sum, mut by_module) = (0, BTreeMap::<&str, u64>::new());
-            for entry in kept(&family, &plan) {
-                sum += bytes(&entry, rows);
-                *by_module.entry(module(&entry, &plan)).or_default() += bytes(&entry, rows);
-            }
-            if sum != number(case, "bytes_saved") {
-                wrong.push(format!("{name} at {}: {sum}, not {}", case["dims"], case["bytes_saved"]));
-            }
-            cases += 1;
-            if let Some(measured) = case["per_module"].as_object() {
-                modules += measured.len();
-                for module in measured.keys().map(String::as_str).chain(by_module.keys().copied()) {
-                    let (listed, measured) =
-                        (by_module.get(module).copied(), measured.get(module).and_then(Value::as_u64));
-                    if listed != measured {
-                        wrong.push(format!("{name} at {}: {module} {listed:?}, not {measured:?}", case["dims"]));
-                    }
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {cases}:\n{}", wrong.len(), wrong.join("\n"));
-    println!("{judged} families, {cases} cases, {modules} modules");
+    assert_eq!(judge("megatron-core", BEYOND, of_family), 96);
 }
 
 /// Whole layers at the sizes of real models.
 #[test]
 fn megatron_core_at_full_size() {
-    let data: Value = serde_json::from_str(DATA).expect("it is JSON");
-    let families = families(&data);
-    let mut judged = 0;
-    for check in data["full_size"].as_array().expect("there are checks") {
-        let family = families.iter().find(|family| family["name"] == check["family"]);
-        let Some(family) = family.filter(|family| !family["name"].as_str().unwrap_or_default().contains("_gpt_"))
-        else {
-            continue;
-        };
-        let plan = plan(family, &check["D"]);
-        let sum: u64 = kept(family, &plan).map(|entry| bytes(&entry, None)).sum();
-        assert_eq!(sum, number(check, "measured"), "{check}");
-        judged += 1;
-    }
-    assert_eq!(judged, 4);
+    assert_eq!(judge_full_size("megatron-core", of_family), 7);
 }
 
 /// What a block works on at its peak beyond what it saves, where micro-batches are not so small that gradients of weights
 /// outgrow them.
 #[test]
 fn megatron_core_works_on_what_is_listed() {
-    let data: Value = serde_json::from_str(DATA).expect("it is JSON");
-    let families = families(&data);
-    let mut wrong = Vec::new();
-    let checks = data["transients"].as_array().expect("there are transients");
-    for check in checks {
-        let family = families.iter().find(|family| family["name"] == check["family"]).expect("it is measured");
-        let plan = plan(family, &check["D"]);
-        let block = match check["block"].as_str() {
-            Some("attention") => Block::Attention,
-            Some("dense") => Block::Dense,
-            _ => Block::Moe,
-        };
-        let lifetime =
-            if check["phase"] == "forward" { Lifetime::InForward(block) } else { Lifetime::InBackward(block) };
-        let inventory = plan.inventory(0);
-        let works = inventory.iter().filter(|entry| entry.lifetime == lifetime);
-        // A block that is measured alone makes what it holds from then on.
-        let makes = |entry: &&Entry| match (entry.name, block) {
-            ("global memory buffer", Block::Attention) => true,
-            ("global memory buffer", _) => plan.spec().layout.mesh.sequence_parallel.is_on(),
-            _ => entry.lifetime == Lifetime::Always && entry.module == Module::Router && block == Block::Moe,
-        };
-        let held = inventory.iter().filter(|entry| entry.role == Role::Workspace).filter(makes);
-        let one = |entry: &Entry| bytes(entry, None) / entry.count;
-        let sum: u64 = works.map(|entry| bytes(entry, None)).sum::<u64>() + held.map(one).sum::<u64>();
-        if sum != number(check, "bytes") {
-            wrong.push(format!("{sum}: {check}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), checks.len(), wrong.join("\n"));
+    assert_eq!(judge_works("megatron-core", plan), 107);
 }
 
 /// What polynomials fitted to the same runs say of one layer of DeepSeek-V3, at a sequence of 4096 tokens: attention by how
