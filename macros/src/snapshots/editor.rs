@@ -400,6 +400,15 @@ fn editor() {
             pub use ::moe_model::spec::Cublas::Large as large;
             pub use ::moe_model::spec::Cublas::Small as small;
         }
+        pub mod accounting_fused_gradients {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_loss {
+            pub use ::moe_model::spec::Loss::VocabParallel as vocab_parallel;
+            pub use ::moe_model::spec::Loss::Engine as transformer_engine;
+            pub use ::moe_model::spec::Loss::EngineInPlace as transformer_engine_in_place;
+        }
         pub mod accounting_core {
             pub use ::moe_model::spec::CoreAttention::Unfused as unfused;
             pub use ::moe_model::spec::CoreAttention::FusedSoftmax as fused_softmax;
