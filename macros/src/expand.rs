@@ -5,6 +5,7 @@ use crate::judge::{Warning, is_silencing};
 use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
 use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, When};
+use moe_model_core::verdict::LawSet;
 use moe_model_core::{Key, KeySet};
 use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
@@ -129,8 +130,7 @@ fn layout_constants(model: &Ident, layout: &NamedLayout, attrs: &TokenStream, va
     let breaches = if layout.part.unknown == KeySet::EMPTY {
         quote!(::moe_model::__private::__LawSet::NONE)
     } else {
-        let waiting = waiting(&layout.part, true).fold(0, |bits, index| bits | 1_u128 << index);
-        let waiting = Literal::u128_unsuffixed(waiting);
+        let waiting = set_bits(waiting(&layout.part, true).fold(LawSet::NONE, LawSet::with).bits());
         let unknown = key_bits(written_unknown(&layout.part));
         quote!(::moe_model::__private::__LawSet::of(#waiting).broken(&Self::#name, #unknown))
     };
@@ -170,7 +170,12 @@ fn written_unknown(part: &Part) -> KeySet {
 
 /// A set of keys as the core's functions take it.
 fn key_bits(keys: KeySet) -> TokenStream {
-    let [low, high] = keys.bits().map(Literal::u128_unsuffixed);
+    set_bits(keys.bits())
+}
+
+/// A set of keys or laws as the core's functions take it.
+fn set_bits(bits: [u128; 2]) -> TokenStream {
+    let [low, high] = bits.map(Literal::u128_unsuffixed);
     quote!([#low, #high])
 }
 
@@ -191,8 +196,7 @@ fn deferred_laws(model: &Model, valid: bool) -> TokenStream {
         }
         let architecture = if valid { quote!(<#name>::ARCHITECTURE) } else { quote!(<#name>::__ARCHITECTURE) };
         let spec = spec_of(&architecture, &quote!(::moe_model::spec::Layout::DEFAULT));
-        let bits = waiting(&model.architecture, false).fold(0, |bits, index| bits | 1_u128 << index);
-        let bits = Literal::u128_unsuffixed(bits);
+        let bits = set_bits(waiting(&model.architecture, false).fold(LawSet::NONE, LawSet::with).bits());
         let unknown = key_bits(written_unknown(&model.architecture));
         let broken = quote!(__LawSet::of(#bits).broken(S, #unknown));
         return deferred(&model.architecture, false, &quote!(&#spec), &broken, &mut judged);
@@ -226,16 +230,18 @@ fn deferred(
         }
         let (at, with) = blamed(law, part);
         match groups.iter_mut().find(|group| group.at == at && group.with == with) {
-            Some(group) => group.laws |= 1_u128 << index,
-            None => groups.push(Group { at, with, name: law.id, laws: 1_u128 << index }),
+            Some(group) => group.laws = group.laws.with(index),
+            None => groups.push(Group { at, with, name: law.id, laws: LawSet::NONE.with(index) }),
         }
     }
     // Each number that only the compiler knows is judged for its range, with the first of its laws or alone.
     for key in Key::ALL.iter().copied().filter(|key| part.unknown.has(*key) && part.places.has(*key)) {
         if judged.insert(format!("number-range {}", stand(KeySet::EMPTY.with(key), part))) {
             match groups.iter_mut().find(|group| group.at == key) {
-                Some(group) => group.laws |= RANGE,
-                None => groups.push(Group { at: key, with: key, name: "number-range", laws: RANGE }),
+                Some(group) => group.laws = group.laws.with_range(),
+                None => {
+                    groups.push(Group { at: key, with: key, name: "number-range", laws: LawSet::NONE.with_range() })
+                }
             }
         }
     }
@@ -244,7 +250,7 @@ fn deferred(
     }
     let enforced = groups.iter().map(|Group { at, with, name, laws }| {
         let key = Literal::u8_unsuffixed(*at as u8);
-        let laws = Literal::u128_unsuffixed(*laws);
+        let laws = set_bits(laws.bits());
         let call = quote!(e(#key, #laws));
         if at == with {
             return constant_at(&part.places.at(*at), &call);
@@ -259,7 +265,7 @@ fn deferred(
         const S: &__Spec = #spec;
         const B: __LawSet = #broken;
         #[track_caller]
-        const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
+        const fn e(__at: ::core::primitive::usize, __laws: [::core::primitive::u128; 2]) {
             __enforce(__at, __laws, B, #written, S)
         }
         #(#enforced)*
@@ -278,16 +284,13 @@ fn stand(keys: KeySet, part: &Part) -> String {
     text
 }
 
-/// The bit that stands for the range of a key, beside those of laws.
-const RANGE: u128 = 1 << 127;
-
 /// Laws that share two places.
 struct Group {
     at: Key,
     with: Key,
     /// The first of them.
     name: &'static str,
-    laws: u128,
+    laws: LawSet,
 }
 
 /// Whether the compiler must judge a law.

@@ -5,7 +5,7 @@
 //! and stages rather than of the work, of a layout rather than of the architecture, by the least. So `dp: 33` is blamed
 //! on `mesh.dp`, though the law speaks of `mesh.ep`.
 
-use super::{Violation, breaches, breaches_among};
+use super::{LawSet, Violation, breaches, breaches_among};
 use crate::key::{Key, KeySet, Numbers};
 use crate::law::{self, BUDGET_LAWS, LAWS, Law, Quantity, Rule};
 use crate::spec::{Field, NUMBER_MAX, Spec, Value};
@@ -94,7 +94,7 @@ pub(super) const fn blame(
     reach: u64,
 ) -> Violation {
     let mut best: Option<Remedy> = None;
-    let demand = Demand { pardoned: pardoned(law, numbers), demanded: 0 };
+    let demand = Demand { pardoned: pardoned(law, numbers), demanded: LawSet::NONE };
     // Of stages a division is proposed instead of keys that nobody wrote.
     let passes = if matches!(law.rule, Rule::LayersFallToStages) { 1 } else { 2 };
     let mut pass = 0;
@@ -156,7 +156,7 @@ const fn carried(law: &Law, numbers: &Numbers, key: Key, reach: u64) -> Option<C
             let carrier = numbers.of(by[i]).saturating_mul(factor);
             trial.change(key, degree / factor);
             trial.change(by[i], carrier);
-            if carrier <= NUMBER_MAX && law.holds(&trial) && breaches(&trial) & !before == 0 {
+            if carrier <= NUMBER_MAX && law.holds(&trial) && breaches(&trial).without(before).is_empty() {
                 return Some(Carried { left: degree / factor, by: by[i], degree: carrier });
             }
             i += 1;
@@ -166,33 +166,34 @@ const fn carried(law: &Law, numbers: &Numbers, key: Key, reach: u64) -> Option<C
     None
 }
 
-/// Laws that a remedy of this one may leave broken, by their places: those on degrees that other breaches are to be
+/// Laws that a remedy of this one may leave broken: those on degrees that other breaches are to be
 /// blamed for. Three ranks for 64 heads and 256 experts are wrong twice; 4 mends the heads only once it is 4 for both.
-const fn pardoned(law: &Law, numbers: &Numbers) -> u128 {
-    let (own, mut pardoned, mut left) = (KeySet::of(law.at), 0, breaches(numbers));
-    while left != 0 {
-        let other = &LAWS[left.trailing_zeros() as usize];
+const fn pardoned(law: &Law, numbers: &Numbers) -> LawSet {
+    let (own, mut pardoned, mut left) = (KeySet::of(law.at), LawSet::NONE, breaches(numbers));
+    while !left.is_empty() {
+        let (first, others) = left.split_first();
+        let other = &LAWS[first];
         let mut i = 0;
         while i < other.at.len() {
             // One and the same degree is no excuse for itself.
             if is_degree(other.at[i]) && !own.has(other.at[i]) {
-                pardoned |= laws_on(other.at[i], numbers);
+                pardoned = pardoned.union(laws_on(other.at[i], numbers));
             }
             i += 1;
         }
-        left &= left - 1;
+        left = others;
     }
     pardoned
 }
 
-/// Laws that depend on each key, budgets apart, by their places: looked up, since const evaluation is slow to find them.
-const LAWS_ON: [u128; Key::ALL.len()] = {
-    let (mut laws, mut i) = ([0_u128; Key::ALL.len()], 0);
+/// Laws that depend on each key, budgets apart: looked up, since const evaluation is slow to find them.
+const LAWS_ON: [LawSet; Key::ALL.len()] = {
+    let (mut laws, mut i) = ([LawSet::NONE; Key::ALL.len()], 0);
     while i < LAWS.len() - BUDGET_LAWS {
         let (keys, mut key) = (LAWS[i].keys(), 0);
         while key < Key::ALL.len() {
             if keys.has(Key::ALL[key]) {
-                laws[key] |= 1 << i;
+                laws[key] = laws[key].with(i);
             }
             key += 1;
         }
@@ -202,9 +203,10 @@ const LAWS_ON: [u128; Key::ALL.len()] = {
 };
 
 /// Laws that depend on a number, or on one that follows from it.
-pub(super) const fn laws_on(key: Key, numbers: &Numbers) -> u128 {
+pub(super) const fn laws_on(key: Key, numbers: &Numbers) -> LawSet {
     let follows = numbers.dp_follows && matches!(key, Key::MeshWorld | Key::MeshTp | Key::MeshCp | Key::MeshPp);
-    LAWS_ON[key as usize] | if follows { LAWS_ON[Key::MeshDp as usize] } else { 0 }
+    let laws = LAWS_ON[key as usize];
+    if follows { laws.union(LAWS_ON[Key::MeshDp as usize]) } else { laws }
 }
 
 /// The first key of a law that was written, else the first; of stages that take more layers than there are, not `pp`; of
@@ -233,10 +235,10 @@ const fn likeliest(law: &Law, numbers: &Numbers, written: KeySet) -> Key {
 /// The remedy whose values mend every law that its key is part of, if there are such: where one number breaks two laws,
 /// both then name the same values.
 const fn lasting(law: &Law, numbers: &Numbers, best: Remedy, reach: u64) -> Remedy {
-    if breaches(numbers).count_ones() < 2 {
+    if breaches(numbers).count() < 2 {
         return best;
     }
-    let demand = Demand { pardoned: 0, demanded: laws_on(best.key, numbers) };
+    let demand = Demand { pardoned: LawSet::NONE, demanded: laws_on(best.key, numbers) };
     match remedy(law, numbers, best.key, demand, reach) {
         Some(lasting) => lasting,
         None => best,
@@ -247,9 +249,9 @@ const fn lasting(law: &Law, numbers: &Numbers, best: Remedy, reach: u64) -> Reme
 #[derive(Clone, Copy)]
 struct Demand {
     /// Laws that it may leave broken, or break.
-    pardoned: u128,
+    pardoned: LawSet,
     /// Laws that must hold with it.
-    demanded: u128,
+    demanded: LawSet,
 }
 
 /// The nearest values of a key that mend the law and break no other, below and above.
@@ -291,10 +293,10 @@ const fn search(
     while steps < reach && value >= range.0 && value <= range.1 {
         trial.change(key, value);
         if value != old && law.holds(&trial) {
-            let after = before & !laws | breaches_among(laws, &trial);
-            if after & !before & !pardoned == 0 && after & demanded == 0 {
-                let left = (after & !pardoned).count_ones();
-                return Some(Remedy::of(key, old, value, left, after.count_ones()));
+            let after = before.without(laws).union(breaches_among(laws, &trial));
+            if after.without(before).without(pardoned).is_empty() && after.common(demanded).is_empty() {
+                let left = after.without(pardoned).count();
+                return Some(Remedy::of(key, old, value, left, after.count()));
             }
         }
         steps += 1;

@@ -203,15 +203,15 @@ pub const fn is_valid(spec: &Spec) -> bool {
 /// Whether a Spec breaks no law but those that judge budgets.
 #[must_use]
 pub(crate) const fn is_sound(spec: &Spec) -> bool {
-    spec.is_in_range() && breaches(&spec.numbers()) == 0
+    spec.is_in_range() && breaches(&spec.numbers()).is_empty()
 }
 
-/// Laws that a Spec of these numbers breaks, budgets apart, by their places in the table.
-pub(crate) const fn breaches(numbers: &Numbers) -> u128 {
-    let (mut broken, mut i) = (0_u128, 0);
+/// Laws that a Spec of these numbers breaks, budgets apart.
+pub(crate) const fn breaches(numbers: &Numbers) -> LawSet {
+    let (mut broken, mut i) = (LawSet::NONE, 0);
     while i + BUDGET_LAWS < LAWS.len() {
         if !LAWS[i].holds(numbers) {
-            broken |= 1 << i;
+            broken = broken.with(i);
         }
         i += 1;
     }
@@ -219,14 +219,14 @@ pub(crate) const fn breaches(numbers: &Numbers) -> u128 {
 }
 
 /// The same of some laws.
-pub(crate) const fn breaches_among(laws: u128, numbers: &Numbers) -> u128 {
-    let (mut broken, mut left) = (0_u128, laws);
-    while left != 0 {
-        let law = left.trailing_zeros();
-        if !LAWS[law as usize].holds(numbers) {
-            broken |= 1 << law;
+pub(crate) const fn breaches_among(laws: LawSet, numbers: &Numbers) -> LawSet {
+    let (mut broken, mut left) = (LawSet::NONE, laws);
+    while !left.is_empty() {
+        let (law, others) = left.split_first();
+        if !LAWS[law].holds(numbers) {
+            broken = broken.with(law);
         }
-        left &= left - 1;
+        left = others;
     }
     broken
 }

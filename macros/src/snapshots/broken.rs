@@ -61,9 +61,9 @@ impl Small {
         },
     };
     #[doc(hidden)]
-    pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            151115727451828646838272,
-        )
+    pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of([
+            151115727451828646838272, 0,
+        ])
         .broken(&Self::__SPEC_MAIN, [10384593717069655257060992658440192, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
@@ -91,10 +91,16 @@ const _: () = {
         const S: &__Spec = &<Small>::__SPEC_MAIN;
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
-        const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
+        const fn e(
+            __at: ::core::primitive::usize,
+            __laws: [::core::primitive::u128; 2],
+        ) {
             __enforce(__at, __laws, B, [15576890576237281939851060472318467, 4], S)
         }
-        const _: () = e(113, 170141183460469382847414755544530944000);
-        const _: () = __enforce_budget(125usize, B, S);
+        const _: () = e(
+            113,
+            [151115727451828646838272, 170141183460469231731687303715884105728],
+        );
+        const _: () = __enforce_budget(123usize, B, S);
     }
 };

@@ -48,9 +48,9 @@ impl Small {
         },
     };
     #[doc(hidden)]
-    pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of(
-            39614081258430898737361453056,
-        )
+    pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of([
+            39614081258430898737361453056, 0,
+        ])
         .broken(&Self::__SPEC_MAIN, [56668397794435742564353, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
@@ -76,42 +76,39 @@ const _: () = {
         const S: &__Spec = &<Small>::__SPEC_MAIN;
         const B: __LawSet = <Small>::__BROKEN_MAIN;
         #[track_caller]
-        const fn e(__at: ::core::primitive::usize, __laws: ::core::primitive::u128) {
-            __enforce(
-                __at,
-                __laws,
-                B,
-                [15576890575670596016351664022623747, 536870916],
-                S,
-            )
+        const fn e(
+            __at: ::core::primitive::usize,
+            __laws: [::core::primitive::u128; 2],
+        ) {
+            __enforce(__at, __laws, B, [15576890575670596016351664022623747, 2097156], S)
         }
         const _: () = {
             const fn world_size() {
-                e(74, 170141183460469231731687308113930616832)
+                e(74, [4398046511104, 170141183460469231731687303715884105728])
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(75, 170141183460469231731687866665837527040)
+                e(75, [562949953421312, 170141183460469231731687303715884105728])
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(75, 1125899906842624)
+                e(75, [1125899906842624, 0])
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(75, 144115188075855872)
+                e(75, [144115188075855872, 0])
             }
             dense_ffn_tp()
         };
-        const _: () = e(84, 1152921504606846976);
-        const _: () = e(97, 39614081257132168796771975168);
-        const _: () = e(0, 170141183460469231731687303715884105728);
-        const _: () = __enforce_budget(126usize, B, S);
+        const _: () = e(84, [1152921504606846976, 0]);
+        const _: () = e(97, [39614081257132168796771975168, 0]);
+        const _: () = e(0, [0, 170141183460469231731687303715884105728]);
+        const _: () = __enforce_budget(124usize, B, S);
     }
 };
