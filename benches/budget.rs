@@ -1,6 +1,6 @@
 //! What budgets cost at run time: `cargo bench --bench budget`.
 
-use moe_model::{Budget, Plan, Spec, judge, moe_model};
+use moe_model::{Budget, H200, Plan, Spec, judge, moe_model};
 use std::hint::black_box;
 
 moe_model! {
@@ -21,6 +21,11 @@ moe_model! {
         recompute: full,
         accounting: paper,
         device: h200,
+    },
+    layout Served: layout {
+        mesh: mesh { dp: 16, ep: 16 },
+        precision: precision { weights: fp8 },
+        serving: serving { requests: 16, context: 32_768 },
     },
 }
 
@@ -73,4 +78,10 @@ fn budget_of_all_stages() -> [Budget; 16] {
 #[divan::bench]
 fn inventory_of_a_stage() -> usize {
     black_box(&DeepSeekV3::PAPER).inventory(1).len()
+}
+
+/// The longest context of sixteen requests: the worst rank of some thirty contexts.
+#[divan::bench]
+fn longest_context() -> Option<u64> {
+    black_box(&DeepSeekV3::SERVED).longest_context(16, H200)
 }

@@ -164,6 +164,35 @@ pub use moe_model_gpu as gpu;
 /// `target: megatron_core` (or `deepspeed`, `torchtitan`) adds the limits of that framework, at the version that its laws
 /// name.
 ///
+/// # Serving
+///
+/// A layout with `serving` keeps weights and, of every sequence, what its attention looks back at; it has neither `batch`
+/// nor `accounting`. Its phases are `prefill` and `decode`.
+///
+/// ```
+/// use moe_model::{Bytes, H100, Phase, moe_model};
+///
+/// moe_model! {
+///     pub struct Llama;
+///     architecture: preset(llama_3_1_8b),
+///     layout Served: layout {
+///         mesh: mesh { dp: 2 },
+///         // Sequences of each replica, and tokens of each of them.
+///         serving: serving { requests: 32, context: 8192, prefill: 4096 },
+///         device: h100,
+///     },
+/// }
+///
+/// // 32 layers, 8 heads, keys and values of 128 in bf16.
+/// const TOKEN: u64 = Llama::SERVED.kv_cache_per_token(0).bytes();
+/// assert_eq!(TOKEN, 32 * 8 * 2 * 128 * 2);
+/// assert_eq!(Llama::SERVED.budget(0).kv_cache(), Bytes::gib(32));
+/// assert_eq!(Llama::SERVED.peak().phase, Phase::Prefill);
+/// // In whole blocks: one more does not fit.
+/// let longest = Llama::SERVED.longest_context(32, H100).expect("a block fits");
+/// assert!(longest >= 8192 && longest % 16 == 0);
+/// ```
+///
 /// # What is generated
 ///
 /// The type, with `ARCHITECTURE` ([`spec::Architecture`]) and for each layout a constant of its name in capitals, a

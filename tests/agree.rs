@@ -6,10 +6,10 @@ use moe_model::inventory::{Block, Lifetime, Module};
 use moe_model::spec::{
     Accounting, Attention, AttentionCode, AuxLoss, Backend, Batch, Beside, Bias, Capacity, Checkpoint, Compressed,
     Context, CoreAttention, CorrectionBias, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel, Experts, Factor,
-    GatedActivation, Gqa, Implementation, Kernel, LayerKind, LayerList, Layers, Loss, MegatronCore, MegatronVersion,
-    Mesh, Mixer, Mla, Norm, NormCode, Paper, Placement, Pool, Precision, QkNorm, Recompute, RoutedCode, RouterFormat,
-    Routing, Schedule, Score, Spec, Split, StageList, Stages, Switch, Torchtitan, Transformers, Value, Weighed,
-    WorkedExample, Zero, ZeroGroups, ZeroStage,
+    GatedActivation, Gqa, Implementation, Kernel, LayerKind, LayerList, Layers, Layout, Loss, MegatronCore,
+    MegatronVersion, Mesh, Mixer, Mla, MlaCache, Norm, NormCode, Paper, Placement, Pool, Precision, QkNorm, Recompute,
+    RoutedCode, RouterFormat, Routing, Schedule, Score, Service, Serving, Spec, Split, StageList, Stages, Switch,
+    Torchtitan, Transformers, Value, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Key, Phase, Plan, Role, judge, moe_model};
 use std::collections::BTreeSet;
@@ -43,6 +43,12 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
     spec.architecture.attention = attention(random, heads);
     if random.u8(..3) == 0 {
         mix(random, &mut spec);
+    }
+    let layers = spec.architecture.layers;
+    if let Attention::Gqa(gqa) = &mut spec.architecture.attention
+        && (gqa.window == 0 || !layers.list.is_none() || layers.beside != Beside::None)
+    {
+        gqa.full_every = 0;
     }
     spec.architecture.experts = Experts {
         routed: pick(random, &[4, 6, 8]),
@@ -81,6 +87,7 @@ fn attention(random: &mut fastrand::Rng, heads: u64) -> Attention {
             compress_heavy: random.u64(1..9),
             indexer_heads: random.u64(1..3),
             indexer_dim: random.u64(1..6),
+            window: random.u64(0..9),
         });
     }
     if random.bool() {
@@ -105,6 +112,8 @@ fn attention(random: &mut fastrand::Rng, heads: u64) -> Attention {
             output_gate: pick(random, Switch::ALL),
             value_dim: random.u64(0..4),
             key_as_value: pick(random, Switch::ALL),
+            window: pick(random, &[0, 1, 5]),
+            full_every: pick(random, &[0, 0, 2, 3]),
         })
     }
 }
@@ -230,6 +239,27 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
         layout.accounting = Accounting::MegatronCore(megatron(random));
         set_all(spec, "modules.", |_| Some(random.u64(..2)));
     }
+    if random.u8(..5) == 0 {
+        serve(random, spec);
+    }
+}
+
+/// The same ranks, which serve.
+fn serve(random: &mut fastrand::Rng, spec: &mut Spec) {
+    let Layout { mesh, stages, placement, precision, routing, .. } = spec.layout;
+    let serving = Serving {
+        requests: random.u64(1..5),
+        context: random.u64(1..40),
+        block: random.u64(1..5),
+        cache: pick(random, &Dtype::ALL[1..]),
+        state: pick(random, &Dtype::ALL[1..]),
+        mla: pick(random, MlaCache::ALL),
+        prefill: random.u64(1..50),
+        logprobs: pick(random, Switch::ALL),
+    };
+    let serving = Service::Serving(serving);
+    let mesh = Mesh { vpp: 0, ..mesh };
+    spec.layout = Layout { mesh, stages, placement, precision, routing, serving, ..Layout::DEFAULT };
 }
 
 fn transformers(random: &mut fastrand::Rng) -> Transformers {
@@ -320,6 +350,10 @@ fn random_plans_are_of_every_kind() {
             assert!(if is_counted { count > 10 } else { count == 0 }, "{}, {recompute:?}: {count}", kind.word);
         }
     }
+    let served = || plans().filter(|plan| plan.spec().layout.served().is_some());
+    assert!(served().count() > 50, "{}", served().count());
+    let has_windows = |plan: &Plan| plan.spec().numbers().of(Key::AttentionFullEvery) > 0;
+    assert!(served().filter(has_windows).count() > 5, "{}", served().filter(has_windows).count());
     for kind in Mixer::KINDS {
         let of_kind = |plan: &Plan| format!("{:?}", plan.spec().architecture.mixer).starts_with(kind.ty);
         let count = plans().filter(of_kind).count();
@@ -335,8 +369,12 @@ fn random_plans_are_of_every_kind() {
 /// kind of layers, when what the head saves of the same micro-batch is not there.
 fn added_up(plan: &Plan, stage: u64, phase: Phase) -> Vec<Bytes> {
     let inventory = plan.inventory(stage);
-    let runs = |lifetime, of: Block| lifetime == Lifetime::InForward(of) || lifetime == Lifetime::InBackward(of);
-    let takes_turns = |lifetime| matches!(lifetime, Lifetime::InForward(_) | Lifetime::InBackward(_));
+    let blocks = [Lifetime::InForward, Lifetime::InBackward, Lifetime::InPrefill, Lifetime::InDecode];
+    let runs = |lifetime, of: Block| blocks.iter().any(|block| lifetime == block(of));
+    let takes_turns = |lifetime| {
+        use Lifetime::{InBackward, InDecode, InForward, InPrefill};
+        matches!(lifetime, InForward(_) | InBackward(_) | InPrefill(_) | InDecode(_))
+    };
     let moment = |block: Block| -> Vec<Bytes> {
         let of_role = |role: Role| {
             let there = inventory.iter().filter(move |entry| entry.role == role);
@@ -453,6 +491,7 @@ fn the_longest_lists_are_listed_whole() {
             (architecture.experts.hash_layers, architecture.experts.identity) = (0, 0);
             if let Attention::Gqa(gqa) = &mut architecture.attention {
                 (gqa.key_as_value, gqa.output_gate) = (Switch::Off, Switch::On);
+                gqa.full_every = 0;
             }
             if let Mixer::LocalGqa(gqa) = &mut architecture.mixer {
                 gqa.shared_kv = Switch::Off;
@@ -581,7 +620,8 @@ fn a_ring_deals_tokens_evenly() {
 /// Balanced, a rank's experts receive the same number of rows for any expert-parallel degree, if each brings its own.
 #[test]
 fn expert_parallelism_trades_tokens_and_saves_none() {
-    for plan in plans().filter(|plan| plan.spec().architecture.layers.moe > 0) {
+    let trains = |plan: &Plan| plan.spec().layout.served().is_none();
+    for plan in plans().filter(|plan| plan.spec().architecture.layers.moe > 0 && trains(plan)) {
         let balanced = plan.changed(|spec| spec.layout.routing = Routing::BALANCED);
         let balanced = balanced.expect("a balanced layout is legal where a skewed one is");
         let Mesh { tp, ep, etp, sequence_parallel, .. } = plan.spec().layout.mesh;

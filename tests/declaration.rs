@@ -74,6 +74,8 @@ const EVERY_KEY: Architecture = Architecture {
         output_gate: Switch::On,
         value_dim: 0,
         key_as_value: Switch::On,
+        window: 4096,
+        full_every: 0,
     }),
     mixer: Mixer::None,
     experts: EXPERTS,
@@ -111,6 +113,7 @@ const COMPRESSED: Architecture = Architecture {
         compress_heavy: 128,
         indexer_heads: 32,
         indexer_dim: 128,
+        window: 128,
     }),
     layers: Layers { beside: Beside::None, ..listed("amcHM") },
     mixer: Mixer::GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }),
@@ -121,8 +124,24 @@ const fn listed(list: &str) -> Layers {
     Layers { moe_every: 1, list: LayerList::parse(list), ..EVERY_KEY.layers }
 }
 
-/// Every key of the other mixers.
-const MIXED: [(&str, &str, Architecture); 5] = [
+/// Every key of the other mixers, and windows by place.
+const MIXED: [(&str, &str, Architecture); 6] = [
+    (
+        "WithWindows",
+        "A window in all layers but every second.",
+        Architecture {
+            layers: Layers { beside: Beside::None, ..EVERY_KEY.layers },
+            attention: Attention::Gqa(Gqa {
+                heads: 16,
+                kv_heads: 8,
+                head_dim: 96,
+                window: 4096,
+                full_every: 2,
+                ..Gqa::DEFAULT
+            }),
+            ..EVERY_KEY
+        },
+    ),
     (
         "WithGqa",
         "Every key of grouped-query attention with heads of its own.",
@@ -137,6 +156,7 @@ const MIXED: [(&str, &str, Architecture); 5] = [
                 qk_norm: QkNorm::Head,
                 sinks: Switch::On,
                 shared_kv: Switch::On,
+                window: 1024,
             }))
         },
     ),

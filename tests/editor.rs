@@ -63,12 +63,12 @@ fn keys_are_offered(editor: &mut Editor) {
         ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
         ("heads: 16,", "h│", "heads q_rank indexer_heads indexer_dim"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),
-        ("        schedule: gpipe,", "        sche│", "schedule placement precision modules target"),
-        ("        schedule: gpipe,", "        │", "schedule placement precision modules target"),
+        ("        schedule: gpipe,", "        sche│", "schedule placement precision modules serving target"),
+        ("        schedule: gpipe,", "        │", "schedule placement precision modules serving target"),
         (
             "        headroom: percent(10),",
             "        headroom: percent(10),\n        pl│",
-            "placement precision modules target",
+            "placement precision modules serving target",
         ),
         ("..Node }", "z│, ..Node }", WIDE_LACKS),
         ("skew: 1.25", "s│", "skew"),
@@ -81,8 +81,7 @@ const TOP_LACKS: &str =
     "head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer positions tied_embeddings";
 const EXPERTS_LACK: &str =
     "bias correction_bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate";
-const WIDE_LACKS: &str =
-    "stages schedule zero placement precision batch recompute modules routing accounting target device headroom";
+const WIDE_LACKS: &str = "stages schedule zero placement precision batch recompute modules routing serving accounting target device headroom";
 
 const SCHEDULES: &str = "gpipe one_f_one_b interleaved zb_h1 zb_v dual_pipe dual_pipe_v";
 

@@ -3,8 +3,8 @@
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
     Accounting, Attention, Beside, Capacity, Context, CorrectionBias, Dtype, Experts, Factor, Gqa, LayerList, Layers,
-    Mixer, NUMBER_MAX, Recompute, Routing, Schedule, Split, StageList, Stages, Switch, Target, Weighed, Zero,
-    ZeroGroups, ZeroStage, percent,
+    Layout, Mixer, MlaCache, NUMBER_MAX, Recompute, Routing, Schedule, Service, Serving, Split, StageList, Stages,
+    Switch, Target, Weighed, Zero, ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -294,6 +294,49 @@ const BREACHES: &[Breach] = &[
     }),
     ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
     ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
+    ("full-every-window", |s| {
+        s.architecture.attention = gqa(128, 8);
+        s.set(Key::AttentionFullEvery, 2);
+    }),
+    ("full-every-layers", |s| {
+        layers(s, "a*3A*58");
+        s.architecture.attention = windowed();
+    }),
+    ("full-every-stages", |s| {
+        serve(s);
+        s.architecture.layers = Layers { dense: 0, moe: 900, ..Layers::DEFAULT };
+        s.architecture.attention = windowed();
+        (s.layout.mesh.pp, s.layout.stages) = (300, Stages::DEFAULT);
+    }),
+    ("serving-batch", |s| {
+        serve(s);
+        s.layout.batch.sequence = 4096;
+    }),
+    ("serving-recompute", |s| {
+        serve(s);
+        s.layout.recompute = Recompute::Full;
+    }),
+    ("serving-zero", |s| {
+        serve(s);
+        s.layout.zero = Zero::OPTIMIZER;
+    }),
+    ("serving-schedule", |s| {
+        serve(s);
+        s.layout.schedule = Schedule::Gpipe;
+    }),
+    ("serving-mla", |s| {
+        serve(s);
+        s.architecture.attention = gqa(128, 8);
+        s.set(Key::ServingMla, MlaCache::Expanded as u64);
+    }),
+    ("cache-kept", |s| {
+        serve(s);
+        s.set(Key::ServingCache, Dtype::None as u64);
+    }),
+    ("state-kept", |s| {
+        serve(s);
+        s.set(Key::ServingState, Dtype::None as u64);
+    }),
     ("fits-64-bits", |s| s.layout.batch.sequence = NUMBER_MAX),
     ("fits-device", |s| (s.layout.device, s.layout.recompute) = (Device::H200, Recompute::None)),
 ];
@@ -350,6 +393,18 @@ fn interleave(spec: &mut Spec) {
     spec.layout.stages = list("Et|(tt|)*15(tt|)*15mL");
     spec.architecture.layers.dense = 3;
     spec.architecture.layers.moe = 58;
+}
+
+/// The same model on the same ranks, which serve.
+fn serve(spec: &mut Spec) {
+    let Layout { mesh, stages, placement, .. } = spec.layout;
+    let serving = Service::Serving(Serving { requests: 16, context: 65_536, ..Serving::DEFAULT });
+    spec.layout = Layout { mesh, stages, placement, serving, ..Layout::DEFAULT };
+}
+
+/// Every second layer has a window.
+fn windowed() -> Attention {
+    Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 128, window: 4096, full_every: 2, ..Gqa::DEFAULT })
 }
 
 fn gqa(heads: u64, kv_heads: u64) -> Attention {
@@ -416,6 +471,7 @@ const COSTLY: &[Breach] = &[
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
     ("mixer-kv-replicated", |s| mix(s, LOCAL, &[(Key::MixerHeads, 128), (Key::MixerKvHeads, 1)])),
+    ("latent-replicated", serve),
     ("shared-kv-stages", |s| share(s, "a*3AM*57", &[])),
     ("kv-replicated-context", |s| {
         (s.architecture.attention, s.layout.mesh.cp, s.layout.mesh.context) = (gqa(128, 4), 4, Context::AllToAll);

@@ -147,6 +147,7 @@ fn compressed_attention() {
         compress_heavy: 4,
         indexer_heads: 3,
         indexer_dim: 7,
+        window: 128,
     });
     let of = |list| {
         let layers = Layers { dense: 1, moe: 0, ffn: 8, list: LayerList::parse(list), ..Layers::DEFAULT };

@@ -2,8 +2,8 @@
 
 use moe_model::spec::file::{Declared, Document};
 use moe_model::spec::{
-    Accounting, Attention, Field, Kda, LayerList, Layout, Mixer, NUMBER_MAX, Routing, Spec, StageList, Stages, Value,
-    percent,
+    Accounting, Attention, Dtype, Field, Kda, LayerList, Layout, Mixer, NUMBER_MAX, Routing, Service, Serving, Spec,
+    StageList, Stages, Value, percent,
 };
 use moe_model::{Key, Plan, law, moe_model};
 use serde_json::Value as Json;
@@ -105,10 +105,10 @@ fn random_specs_survive_files() {
 
 fn random_spec(random: &mut fastrand::Rng) -> Spec {
     let mut spec = Spec::DEFAULT;
-    let groups = [Key::Attention, Key::Mixer, Key::Routing, Key::Accounting];
-    let kinds = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Accounting::KINDS];
+    let groups = [Key::Attention, Key::Mixer, Key::Routing, Key::Serving, Key::Accounting];
+    let kinds = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Service::KINDS, Accounting::KINDS];
     for (key, kinds) in groups.into_iter().zip(kinds) {
-        if key != Key::Mixer || random.bool() {
+        if !matches!(key, Key::Mixer | Key::Serving) || random.bool() {
             spec.choose(key, random.u64(..kinds.len() as u64));
         }
     }
@@ -133,6 +133,10 @@ fn random_spec(random: &mut fastrand::Rng) -> Spec {
             _ => random.u64(..=2 * NUMBER_MAX),
         };
         spec.set(key, code);
+    }
+    // Beside it none is read.
+    if spec.layout.served().is_some() {
+        spec.layout.accounting = Accounting::PAPER;
     }
     spec
 }
@@ -252,6 +256,34 @@ fn assert_says(from: &str, to: &str, expected: &str) {
     assert_eq!(said.trim_end(), expected, "with {to}");
 }
 
+/// What serves has requests and a context, and no rules of training; what trains has a batch and an accounting.
+#[test]
+fn serving() {
+    let tables = |text: &str| format!("architecture = 'llama_3_1_8b'\nmesh = {{ dp = 2 }}\n{text}");
+    let served =
+        from_toml(&tables("serving = { requests = 8, context = 4096, cache = 'fp8' }")).expect("it can be read");
+    let serving = Serving { requests: 8, context: 4096, cache: Dtype::Fp8, ..Serving::DEFAULT };
+    assert_eq!(
+        served.layout,
+        Layout { serving: Service::Serving(serving), mesh: served.layout.mesh, ..Layout::DEFAULT }
+    );
+    assert_eq!(from_toml(&toml::to_string(&served).expect("a Spec is data")), Ok(served));
+    assert!(!toml::to_string(&served).expect("a Spec is data").contains("accounting"));
+    for (text, expected) in [
+        ("serving = 'none'", "the Spec lacks `batch` and `accounting`"),
+        ("serving = { requests = 8 }", "`serving` lacks `context`"),
+        (
+            "serving = { requests = 8, context = 64 }\naccounting = 'paper'",
+            "`accounting` is not read beside `serving`\n= help: leave it out: what is worked on without a backward needs no \
+             rules of a framework",
+        ),
+        ("serving = 'on'", "`serving` cannot be `on`\n= help: write `none`, or a table of its keys"),
+    ] {
+        let said = from_toml(&tables(text)).expect_err("it cannot be read");
+        assert_eq!(said.trim_end(), expected, "{text}");
+    }
+}
+
 #[test]
 fn keys_that_are_not_known_not_there_or_there_twice() {
     for (from, to, expected) in [
@@ -268,7 +300,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
             "hidden = 128\nvocabulary = 2",
             "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `tied_embeddings`, \
              `head_bias`, `norm`, `norms_per_layer`, `layer_scalar`, `hyper_connections`, `positions`, `layers`, `attention`, `mixer`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `modules`, `routing`, \
-             `accounting`, `target`, `device` and `headroom`",
+             `serving`, `accounting`, `target`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),
         (

@@ -8,13 +8,12 @@ use crate::saturating::cut;
 use crate::stages::{Chunk, Order};
 use crate::tally::{Tally, Units};
 
-const PHASES: usize = Phase::ALL.len();
-
 /// Bytes on each rank of a stage, by phase and role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     stage: u64,
     in_flight: u64,
+    phases: &'static [Phase],
     tally: Tally,
 }
 
@@ -26,7 +25,7 @@ impl Budget {
     /// The same, its first chunk being known.
     const fn of_chunk(plan: &Plan, units: &Units, stage: u64, chunk: &Chunk) -> Self {
         let in_flight = plan.in_flight(stage);
-        Self { stage, in_flight, tally: units.stage(plan, stage, chunk, in_flight) }
+        Self { stage, in_flight, phases: plan.phases(), tally: units.stage(plan, stage, chunk, in_flight) }
     }
 
     /// The stage.
@@ -56,7 +55,7 @@ impl Budget {
             Role::Activation if runs => self.tally.stored_at(phase),
             Role::Communication if runs => self.tally.buffers,
             Role::Transient => self.tally.transients(phase),
-            Role::Workspace if !runs => self.tally.idle,
+            Role::Workspace if matches!(phase, Phase::BetweenSteps | Phase::OptimizerStep) => self.tally.idle,
             _ => 0,
         };
         Bytes::new(cut(more + standing))
@@ -66,8 +65,8 @@ impl Budget {
     #[must_use]
     pub const fn role(&self, role: Role) -> Bytes {
         let (mut most, mut phase) = (Bytes::ZERO, 0);
-        while phase < PHASES {
-            most = most.larger(self.role_in(role, Phase::ALL[phase]));
+        while phase < self.phases.len() {
+            most = most.larger(self.role_in(role, self.phases[phase]));
             phase += 1;
         }
         most
@@ -91,8 +90,15 @@ impl Budget {
         self.role(Role::MasterWeight).plus(self.role(Role::FirstMoment)).plus(self.role(Role::SecondMoment))
     }
 
-    /// Weights, gradients and optimizer state. What libraries and frameworks keep beside them between two steps is the
-    /// [`Role::Workspace`] of that phase.
+    /// What is kept of the sequences that a layout serves: `serving.requests` of `serving.context` tokens, in whole blocks,
+    /// and their states; nothing in layouts that train.
+    #[must_use]
+    pub const fn kv_cache(&self) -> Bytes {
+        self.role(Role::KvCache)
+    }
+
+    /// Weights, gradients and optimizer state, or weights and cache. What libraries and frameworks keep beside them between
+    /// two steps is the [`Role::Workspace`] of that phase.
     #[must_use]
     pub const fn static_bytes(&self) -> Bytes {
         Bytes::new(cut(self.tally.standing() - self.tally.always[Role::Workspace as usize]))
@@ -128,10 +134,10 @@ impl Budget {
     pub const fn peak(&self) -> Peak {
         let standing = self.tally.standing();
         let (mut worst, mut total, mut i) = (Phase::BetweenSteps, standing + self.tally.idle, 1);
-        while i < PHASES {
-            let sum = self.tally.phase(Phase::ALL[i], standing);
+        while i < self.phases.len() {
+            let sum = self.tally.phase(self.phases[i], standing);
             if sum > total {
-                (worst, total) = (Phase::ALL[i], sum);
+                (worst, total) = (self.phases[i], sum);
             }
             i += 1;
         }
@@ -196,7 +202,7 @@ pub(crate) const fn peak(plan: &Plan) -> Peak {
 /// Whether a rank that holds the same layers as one before it holds no more micro-batches of them. So it is where stages
 /// follow one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other.
 const fn can_be_no_worse(plan: &Plan) -> bool {
-    matches!(plan.shape().order, Order::Loop)
+    matches!(plan.shape().order, Order::Loop) && !plan.has_places()
 }
 
 const CANDIDATES: usize = 14;

@@ -3,8 +3,10 @@
 
 use crate::accounting;
 use crate::bytes::Bytes;
+use crate::mixers::cache::Kept;
 use crate::plan::Plan;
 use crate::saturating::mul;
+use crate::serving;
 use crate::sizes::Dim;
 use crate::spec::{Beside, Dtype, Switch, ZeroGroups};
 use crate::stages::Chunk;
@@ -37,6 +39,8 @@ pub enum Role {
     /// What a library or a framework keeps beyond the tensors of the model: workspaces of matrix products, buffers that are
     /// used again, what a dispatcher remembers.
     Workspace,
+    /// Kept of the sequences that are served: keys and values, latents, states.
+    KvCache,
 }
 
 impl Role {
@@ -51,6 +55,7 @@ impl Role {
         Self::Transient,
         Self::Communication,
         Self::Workspace,
+        Self::KvCache,
     ];
 
     /// The name in reports and JSON.
@@ -66,17 +71,18 @@ impl Role {
             Self::Transient => "transient",
             Self::Communication => "communication",
             Self::Workspace => "workspace",
+            Self::KvCache => "kv_cache",
         }
     }
 }
 
-/// A part of a step whose peak is looked at by itself.
+/// A part of a step, or of serving, whose peak is looked at by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Before the first forward of a step.
+    /// Before the first forward of a step; in serving once the model is loaded and its cache set aside.
     BetweenSteps,
     /// The last forward before the first backward: all micro-batches in flight.
     Forward,
@@ -84,11 +90,22 @@ pub enum Phase {
     Backward,
     /// The optimizer's update.
     OptimizerStep,
+    /// Serving, while prompts run, as many of their tokens at once as `serving.prefill` says.
+    Prefill,
+    /// Serving, while one token of every sequence runs.
+    Decode,
 }
 
 impl Phase {
-    /// Every phase, in the order of a step.
-    pub const ALL: &'static [Self] = &[Self::BetweenSteps, Self::Forward, Self::Backward, Self::OptimizerStep];
+    /// Every phase: those of a step in their order, then those of serving.
+    pub const ALL: &'static [Self] =
+        &[Self::BetweenSteps, Self::Forward, Self::Backward, Self::OptimizerStep, Self::Prefill, Self::Decode];
+
+    /// The phases of a training step, in its order.
+    pub const TRAINING: &'static [Self] = Self::ALL.split_at(4).0;
+
+    /// The phases of serving.
+    pub const SERVING: &'static [Self] = &[Self::BetweenSteps, Self::Prefill, Self::Decode];
 
     /// The name in reports and JSON.
     #[must_use]
@@ -98,6 +115,8 @@ impl Phase {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::OptimizerStep => "optimizer_step",
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
         }
     }
 }
@@ -226,6 +245,10 @@ pub enum Lifetime {
     OptimizerStep,
     /// From the last backward of a step to the first forward of the next: what is kept of the last micro-batch without need.
     Idle,
+    /// In prefill, while one block of one layer runs.
+    InPrefill(Block),
+    /// In decode, while one block of one layer runs.
+    InDecode(Block),
 }
 
 /// The format of one element.
@@ -341,7 +364,9 @@ impl Entry {
             Lifetime::InForward(_) if matches!(phase, Phase::Forward) => self.bytes(),
             Lifetime::InBackward(_) if matches!(phase, Phase::Backward) => self.bytes(),
             Lifetime::OptimizerStep if matches!(phase, Phase::OptimizerStep) => self.bytes(),
-            Lifetime::Idle if !runs => self.bytes(),
+            Lifetime::Idle if matches!(phase, Phase::BetweenSteps | Phase::OptimizerStep) => self.bytes(),
+            Lifetime::InPrefill(_) if matches!(phase, Phase::Prefill) => self.bytes(),
+            Lifetime::InDecode(_) if matches!(phase, Phase::Decode) => self.bytes(),
             _ => Bytes::ZERO,
         }
     }
@@ -563,6 +588,8 @@ impl<'l> Sink<'l> {
             Lifetime::InBackward(_) => tally.backward += bytes,
             Lifetime::OptimizerStep => tally.update += bytes,
             Lifetime::Idle => tally.idle += bytes,
+            Lifetime::InPrefill(_) => tally.prefill += bytes,
+            Lifetime::InDecode(_) => tally.decode += bytes,
         }
         if let Role::Weight = common.role {
             let elements = elements * common.count as u128;
@@ -609,9 +636,14 @@ impl Inventory {
         let (sizes, counts) =
             (plan.sizes(), Units::of(plan).worst(plan, stage, &plan.chunk(stage, 0), plan.in_flight(stage)));
         weights::list(&mut list, plan, &sizes, counts);
-        weights::list_states(&mut list, plan);
-        accounting::list(&mut list, plan, &sizes, counts);
-        accounting::list_rank(&mut list, plan, &counts);
+        if let Some(serving) = plan.spec().layout.served() {
+            serving::list(&mut list, plan, serving, &sizes, counts);
+            serving::list_caches(&mut list, plan, serving, stage, &Kept::all(plan, serving));
+        } else {
+            weights::list_states(&mut list, plan);
+            accounting::list(&mut list, plan, &sizes, counts);
+            accounting::list_rank(&mut list, plan, &counts);
+        }
         let len = list.len;
         Self { entries, len }
     }

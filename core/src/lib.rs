@@ -35,6 +35,7 @@ mod plan;
 pub mod preset;
 mod saturating;
 mod schedule;
+mod serving;
 pub mod sizes;
 pub mod spec;
 mod stages;

@@ -91,6 +91,14 @@ pub fn lacks<'a>(owner: &str, missing: impl IntoIterator<Item = &'a str>) -> Opt
     if names.is_empty() { None } else { Some(Text::new().str(owner).str(" lacks ").text(&names)) }
 }
 
+/// `` `accounting` is not read beside `serving` ``, and what to do; `batch` a law speaks of, number by number.
+#[must_use]
+pub fn unread_in_serving() -> [Text; 2] {
+    let [accounting, serving] = [Key::Accounting, Key::Serving].map(Key::path);
+    let message = Text::new().str("`").str(accounting).str("` is not read beside `").str(serving).str("`");
+    [message, Text::new().str("leave it out: what is worked on without a backward needs no rules of a framework")]
+}
+
 /// `` `mesh.tp` is given twice ``
 #[must_use]
 pub fn given_twice(key: Key) -> Text {

@@ -3,7 +3,7 @@
 use crate::budget::{self, Budget, Peak};
 use crate::bytes::Bytes;
 use crate::device::Device;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Phase};
 use crate::key::KeySet;
 use crate::law;
 use crate::saturating::{add, cut, mul};
@@ -245,7 +245,22 @@ impl Plan {
     /// Whether stages may differ from one another anywhere, not only at the ends and where experts begin.
     pub(crate) const fn is_uneven(&self) -> bool {
         let layers = &self.spec.architecture.layers;
-        self.is_listed() || !layers.list.is_none() || layers.moe > 0 && layers.moe_every > 1
+        self.is_listed() || !layers.list.is_none() || layers.moe > 0 && layers.moe_every > 1 || self.has_places()
+    }
+
+    /// Whether layers of one kind are cached by their place in the model.
+    pub(crate) const fn has_places(&self) -> bool {
+        let has_windows = match &self.spec.architecture.attention {
+            Attention::Gqa(gqa) => gqa.window > 0 && gqa.full_every > 0,
+            _ => false,
+        };
+        self.spec.layout.served().is_some() && has_windows
+    }
+
+    /// The phases whose peaks are looked at: those of a step, or of serving.
+    #[must_use]
+    pub const fn phases(&self) -> &'static [Phase] {
+        if self.spec.layout.served().is_some() { Phase::SERVING } else { Phase::TRAINING }
     }
 
     pub(crate) const fn shape(&self) -> Shape {
@@ -277,42 +292,57 @@ impl Plan {
         let tokens = mul(layout.batch.micro, layout.batch.sequence);
         match pool {
             Pool::Replica => tokens / layout.mesh.cp,
-            Pool::Group => {
-                let own = tokens / self.sequence_ranks();
-                let ranks = layout.mesh.expert_ranks();
-                // Without sequence parallelism tensor-parallel ranks hold the same tokens.
-                let is_split = layout.mesh.sequence_parallel.is_on();
-                mul(own, if is_split { ranks } else { ranks.div_ceil(layout.mesh.tp) })
-            }
+            Pool::Group => self.pooled(tokens / self.sequence_ranks()),
         }
+    }
+
+    /// Tokens that meet the experts of one expert-parallel group, each rank of which brings so many of its own.
+    const fn pooled(&self, own: u64) -> u64 {
+        let mesh = &self.spec.layout.mesh;
+        let ranks = mesh.expert_ranks();
+        // Without sequence parallelism tensor-parallel ranks hold the same tokens.
+        mul(own, if mesh.sequence_parallel.is_on() { ranks } else { ranks.div_ceil(mesh.tp) })
     }
 
     /// Slots of one expert under bounded capacity: ceil(pool x active x factor / routed).
     #[must_use]
     pub const fn slots_per_expert(&self, pool: Pool, factor: Factor) -> u64 {
+        self.slots(self.pooled_tokens(pool), factor)
+    }
+
+    /// The same of so many tokens.
+    const fn slots(&self, pooled: u64, factor: Factor) -> u64 {
         let experts = &self.spec.architecture.experts;
         if experts.routed == 0 {
             return 0;
         }
         // The factor counts thousandths.
-        ceil_share(self.pooled_tokens(pool), experts.active, factor.thousandths, experts.routed as u128 * 1000)
+        ceil_share(pooled, experts.active, factor.thousandths, experts.routed as u128 * 1000)
     }
 
     /// Token copies that the experts of the hottest rank make room for, for one micro-batch and layer.
     #[must_use]
     pub const fn routed_rows(&self, pool: Pool) -> u64 {
+        self.rows(self.pooled_tokens(pool))
+    }
+
+    /// The same where each rank of an expert-parallel group brings so many tokens of its own.
+    pub(crate) const fn rows_of(&self, own: u64) -> u64 {
+        self.rows(self.pooled(own))
+    }
+
+    const fn rows(&self, pooled: u64) -> u64 {
         let experts = &self.spec.architecture.experts;
         let ep = self.spec.layout.mesh.ep;
         let local = add(experts.routed, self.spec.layout.placement.redundant_experts) / ep;
         match self.spec.layout.routing {
             Routing::Dropless(dropless) => {
-                let pooled = self.pooled_tokens(pool);
                 let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
                 // No token sends a rank more copies than it has experts.
                 let most = mul(pooled, if local < experts.active { local } else { experts.active });
                 if hottest < most { hottest } else { most }
             }
-            Routing::Capacity(capacity) => mul(self.slots_per_expert(pool, capacity.factor), local),
+            Routing::Capacity(capacity) => mul(self.slots(pooled, capacity.factor), local),
         }
     }
 

@@ -170,6 +170,7 @@ presets! {
                 compress_heavy: 128,
                 indexer_heads: 64,
                 indexer_dim: 128,
+                window: 128,
             }),
             experts: Experts {
                 routed: 256,
@@ -374,6 +375,7 @@ presets! {
                 head_dim: 192,
                 value_dim: 128,
                 sinks: Switch::On,
+                window: 128,
                 ..LocalGqa::DEFAULT
             }),
             experts: Experts {
@@ -570,7 +572,7 @@ presets! {
             head_bias: Switch::On,
             norm: Norm::LayerBias,
             layers: Layers { moe: 32, ..Layers::DEFAULT },
-            attention: Attention::Gqa(Gqa { bias: Bias::All, ..heads(32, 8, 128) }),
+            attention: Attention::Gqa(Gqa { bias: Bias::All, window: 131_072, ..heads(32, 8, 128) }),
             experts: Experts { routed: 16, active: 2, ffn: 6400, ..Experts::DEFAULT },
             ..Architecture::DEFAULT
         };
@@ -607,7 +609,13 @@ presets! {
             hidden: 2880,
             vocab: 201_088,
             layers: Layers { moe: 36, ..Layers::DEFAULT },
-            attention: Attention::Gqa(Gqa { bias: Bias::All, sinks: Switch::On, ..heads(64, 8, 64) }),
+            attention: Attention::Gqa(Gqa {
+                bias: Bias::All,
+                sinks: Switch::On,
+                window: 128,
+                full_every: 2,
+                ..heads(64, 8, 64)
+            }),
             experts: Experts {
                 routed: 128,
                 active: 4,
@@ -687,6 +695,7 @@ presets! {
                 kv_heads: 8,
                 head_dim: 256,
                 qk_norm: QkNorm::Head,
+                window: 1024,
                 ..LocalGqa::DEFAULT
             }),
             experts: Experts { routed: 128, active: 8, ffn: 704, router_scale: Switch::On, ..Experts::DEFAULT },
@@ -733,7 +742,7 @@ presets! {
             hidden: 5120,
             vocab: 202_048,
             layers: Layers { moe: 48, ..Layers::DEFAULT },
-            attention: gqa(40, 8, 128),
+            attention: Attention::Gqa(Gqa { window: 8192, full_every: 4, ..heads(40, 8, 128) }),
             experts: Experts { routed: 16, shared: 1, active: 1, ffn: 8192, ..Experts::DEFAULT },
             ..Architecture::DEFAULT
         };

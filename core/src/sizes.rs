@@ -126,6 +126,12 @@ symbols! {
     Sequence = "s",
     /// Token copies at a rank's experts.
     Rows = "R",
+    /// Sequences that are served.
+    Requests = "n_r",
+    /// Tokens of a sequence in the cache, in whole blocks.
+    Cached = "s_c",
+    /// Tokens that run at once.
+    Running = "t",
     /// Parameters of the dense ZeRO group.
     DenseParameters = "P_dense",
     /// Parameters of the expert ZeRO group.
@@ -255,6 +261,17 @@ impl Sizes {
         a.attention.sizes(&mut sizes, plan);
         sizes.heads = sizes.heads_whole.split(Over::Tp, tp);
         sizes
+    }
+
+    /// The sizes where so many tokens run at once, of any number of sequences: prompts, whose tokens context-parallel
+    /// ranks share, or single tokens, which they do not. What ranks do not share evenly rounds up.
+    pub(crate) const fn running(mut self, tokens: u64, cp: u64, own: u64) -> Self {
+        let all = Dim::whole(Symbol::Running, tokens);
+        self.batch = Dim::ONE;
+        self.sequence = all;
+        self.context = Dim { local: tokens.div_ceil(cp), over: Over::Cp, ..all };
+        self.own_tokens = Dim { local: tokens.div_ceil(own), over: Over::Sequence, ..all };
+        self
     }
 }
 

@@ -3,7 +3,9 @@
 
 use crate::accounting;
 use crate::inventory::{Count, Counts, Part, Phase, Role, Sink};
+use crate::mixers::cache::Kept;
 use crate::plan::Plan;
+use crate::serving;
 use crate::spec::{LayerKind, LayerList};
 use crate::stages::{CHUNKS_MAX, Chunk};
 use crate::weights;
@@ -40,6 +42,10 @@ pub(crate) struct Tally {
     pub(crate) update: u128,
     /// What is kept between steps without need.
     pub(crate) idle: u128,
+    /// Transients of prefill, of one block or of the largest of those that take turns.
+    pub(crate) prefill: u128,
+    /// Transients of decode, likewise.
+    pub(crate) decode: u128,
 }
 
 /// Stands for amounts that outgrow 64 bits by far: sums of several of these still fit.
@@ -64,6 +70,8 @@ impl Tally {
         head_works: [0; 2],
         update: 0,
         idle: 0,
+        prefill: 0,
+        decode: 0,
     };
 
     /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
@@ -88,6 +96,8 @@ impl Tally {
         self.buffers = larger(self.buffers, one.buffers);
         self.forward = larger(self.forward, one.forward);
         self.backward = larger(self.backward, one.backward);
+        self.prefill = larger(self.prefill, one.prefill);
+        self.decode = larger(self.decode, one.decode);
     }
 
     /// Adds the final norm and the loss, behind all layers.
@@ -113,7 +123,7 @@ impl Tally {
     /// Transients of forward and backward: of the layers, and of the head.
     const fn works(&self, phase: Phase) -> [u128; 2] {
         match phase {
-            Phase::BetweenSteps | Phase::OptimizerStep => [0; 2],
+            Phase::BetweenSteps | Phase::OptimizerStep | Phase::Prefill | Phase::Decode => [0; 2],
             Phase::Forward => [self.forward, self.head_works[0]],
             Phase::Backward => [self.backward, self.head_works[1]],
         }
@@ -130,6 +140,8 @@ impl Tally {
         let [layers, head] = self.works(phase);
         match phase {
             Phase::OptimizerStep => self.update,
+            Phase::Prefill => self.prefill,
+            Phase::Decode => self.decode,
             _ if self.is_in_layers(phase) => layers,
             _ => head,
         }
@@ -156,6 +168,7 @@ impl Tally {
         match phase {
             Phase::Forward | Phase::Backward => sum + self.buffers + self.stored_at(phase),
             Phase::BetweenSteps | Phase::OptimizerStep => sum + self.idle,
+            Phase::Prefill | Phase::Decode => sum,
         }
     }
 }
@@ -174,7 +187,10 @@ impl Units {
         let counts = Counts { mixers, dense, moe, ..Counts::ONE };
         let mut list = Sink::by_part();
         weights::list(&mut list, plan, sizes, counts);
-        accounting::list(&mut list, plan, sizes, counts);
+        match plan.spec().layout.served() {
+            Some(serving) => serving::list(&mut list, plan, serving, sizes, counts),
+            None => accounting::list(&mut list, plan, sizes, counts),
+        }
         Self { of: list.tallies }
     }
 
@@ -215,10 +231,16 @@ impl Units {
     pub(crate) const fn stage(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Tally {
         let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage, first, in_flight));
         self.add_parts(&mut sum, &counts);
-        weights::add_states(&mut sum, plan);
+        let served = plan.spec().layout.served();
+        if served.is_none() {
+            weights::add_states(&mut sum, plan);
+        }
         let mut list = Sink::new(&mut []);
         list.tallies[0] = sum;
-        accounting::list_rank(&mut list, plan, &counts);
+        match served {
+            Some(serving) => serving::list_caches(&mut list, plan, serving, stage, &Kept::all(plan, serving)),
+            None => accounting::list_rank(&mut list, plan, &counts),
+        }
         *list.tally()
     }
 

@@ -240,7 +240,7 @@ fn deferred(
             match groups.iter_mut().find(|group| group.at == key) {
                 Some(group) => group.laws = group.laws.with_range(),
                 None => {
-                    groups.push(Group { at: key, with: key, name: "number-range", laws: LawSet::NONE.with_range() })
+                    groups.push(Group { at: key, with: key, name: "number-range", laws: LawSet::NONE.with_range() });
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::source::{self, Source};
 use crate::written::{constant_note, literal_help, no_choice, no_expression, outline_of, percent_help};
 use moe_model_core::misread::{
     decimal, did_you_mean, given_twice, has_no_key, key_help, key_meant, lacks, listed, nearest, negative,
-    outgrows_64_bits, shortened, thousandths,
+    outgrows_64_bits, shortened, thousandths, unread_in_serving,
 };
 use moe_model_core::spec::{self, Architecture, Fault, Field, Kind, LayerList, Layout, Spec, StageList, Word};
 use moe_model_core::{Key, KeySet};
@@ -185,6 +185,14 @@ fn lower_layout(
     let Lowering { spec, unknown, places, .. } = taken;
     let mut lowering = Lowering { spec, unknown, places, report };
     literal.extend(lowering.fields(Layout::FIELDS, &owner, &item.entries));
+    // What it is built on may train.
+    let accounting = item.entries.iter().find(|entry| entry.key == Key::Accounting.name());
+    if let Some(entry) = accounting
+        && lowering.spec.layout.served().is_some()
+    {
+        let [message, help] = unread_in_serving();
+        lowering.report.error(&entry.key, format!("{message}\n= help: {help}"));
+    }
     let given: Vec<&Ident> = item.entries.iter().chain(inherited).map(|entry| &entry.key).collect();
     // What a base lacks was said of the base.
     if !base_is_broken {
@@ -299,7 +307,12 @@ impl Lowering<'_> {
             names.clone().all(|other| *key != other) && key_meant(&key.to_string(), names.clone()) == Some(name)
         };
         let is_given = |name| given.iter().any(|key| *key == name || is_meant(key, name));
-        let missing = fields.iter().filter(|field| field.required && !is_given(field.key.name()));
+        let mut spec = self.spec;
+        // What was meant to serve lacks nothing of training.
+        if given.iter().any(|key| *key == Key::Serving.name()) && !self.places.has(Key::Serving) {
+            spec.choose(Key::Serving, 0);
+        }
+        let missing = fields.iter().filter(|field| field.is_required(&spec) && !is_given(field.key.name()));
         if let Some(text) = lacks(&owner.words, missing.map(|field| field.key.name())) {
             self.report.error(&owner.place, text.as_str());
         }

@@ -269,6 +269,7 @@ fn sizes_are_never_guessed() {
         "n_group",
         "num_key_value_heads",
         "num_nextn_predict_layers",
+        "sliding_window",
         "topk_group",
     ];
     for (name, whole) in published() {
@@ -401,17 +402,32 @@ fn a_byte_order_mark_is_no_fault() {
     assert_eq!(Architecture::from_config_json(&format!("\u{feff}{text}")), Architecture::from_config_json(text));
 }
 
-/// A window masks scores, and changes no tensor.
+/// A window masks scores, and changes no tensor: what it does is to bound the cache. Which layers have it, a list may say.
 #[test]
-fn windows_are_passed_over() {
-    for (name, field, value) in [
-        ("mixtral-8x7b", "sliding_window", "4096"),
-        ("qwen3-8b", "use_sliding_window", "true"),
-        ("gpt-oss-120b", "sliding_window", "256"),
-        ("llama-4-scout", "text_config.attention_chunk_size", "null"),
+fn windows() {
+    let windows = |name, field, value| {
+        let Attention::Gqa(gqa) = with(name, field, Some(value)).expect("it is supported").attention else {
+            panic!("{name} has grouped-query attention")
+        };
+        (gqa.window, gqa.full_every)
+    };
+    for (name, field, value, expected) in [
+        ("mixtral-8x7b", "sliding_window", "4096", (4096, 0)),
+        ("mixtral-8x7b", "sliding_window", "null", (0, 0)),
+        ("gpt-oss-120b", "sliding_window", "256", (256, 2)),
+        ("gpt-oss-120b", "layer_types", r#"["sliding_attention", "sliding_attention", "full_attention"]"#, (128, 3)),
+        ("gpt-oss-120b", "layer_types", r#"["sliding_attention"]"#, (128, 0)),
+        ("llama-4-scout", "text_config.attention_chunk_size", "null", (0, 0)),
+        ("llama-4-scout", "text_config.no_rope_layer_interval", "6", (8192, 6)),
+        ("llama-4-scout", "text_config.no_rope_layers", "[1, 0, 1, 0]", (8192, 2)),
+        // Which of these layers have one, is not read yet: their caches are counted whole.
+        ("qwen3-8b", "use_sliding_window", "true", (0, 0)),
     ] {
-        assert_eq!(with(name, field, Some(value)), with(name, "torch_dtype", None), "{field}");
+        assert_eq!(windows(name, field, value), expected, "{name} with {field} = {value}");
     }
+    let uneven = r#"["full_attention", "sliding_attention"]"#;
+    let said = fault("gpt-oss-120b", "layer_types", Some(uneven)).to_string();
+    assert!(said.ends_with("does not repeat every so many layers, with the one that looks at all tokens at the end"));
 }
 
 /// Everything that is wrong is said at once, and what is missing in one go.

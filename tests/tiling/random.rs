@@ -189,6 +189,7 @@ impl Random<'_> {
                 compress_heavy: 1,
                 indexer_heads: 1,
                 indexer_dim: 1,
+                window: 0,
             })
         } else if self.rarely(2) {
             let [nope, rope, value] = [(); 3].map(|()| self.multiple(block, 2));

@@ -61,7 +61,7 @@ impl Entry {
     }
 
     /// The same in another module.
-    const fn of(&self, module: Module) -> Self {
+    pub(crate) const fn of(&self, module: Module) -> Self {
         let mut entry = *self;
         entry.module = module;
         entry
@@ -148,6 +148,11 @@ const fn elements(shape: [Dim; 4]) -> u128 {
 /// Whether queries and keys turn with their positions, rather than that hidden states know these from the start.
 const fn is_rotary(plan: &Plan) -> bool {
     plan.spec().architecture.positions == 0
+}
+
+/// What such a network works on in forward: gate, up and product, or without a gate two tensors.
+pub(crate) const fn working(plan: &Plan, names: [&'static str; 2]) -> (u64, &'static str) {
+    if plan.spec().architecture.layers.gated.is_on() { (3, names[0]) } else { (2, names[1]) }
 }
 
 const fn is_recomputed(plan: &Plan) -> bool {

@@ -2,7 +2,7 @@
 //! each rank's own tokens routed, a working set of one layer's experts in forward, one recomputed layer or block in
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
-use super::{block_output, ends, inner, is_recomputed, paper, saved};
+use super::{block_output, ends, inner, is_recomputed, paper, saved, working};
 use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
@@ -42,11 +42,6 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         let buffers = Entry { role: Role::Communication, lifetime, count: 2, ..routed };
         list.push(&buffers, "all-to-all buffers", [rows, sizes.expert_io, ONE, ONE]);
     }
-}
-
-/// What a feed-forward network works on in forward: gate, up and product, or without a gate two tensors.
-const fn working(plan: &Plan, names: [&'static str; 2]) -> (u64, &'static str) {
-    if plan.spec().architecture.layers.gated.is_on() { (3, names[0]) } else { (2, names[1]) }
 }
 
 /// One checkpoint a layer: under recomputation its input is kept, and one whole layer computed again.

@@ -24,7 +24,7 @@ pub(super) const DEEPSEEK_V4: ModelType = ModelType {
             ("num_key_value_heads", &["1"]),
             ("topk_method", &[r#""noaux_tc""#]),
         ],
-        // How scores become weights and streams are mixed, positions, windows, how many compressed tokens are chosen,
+        // How scores become weights and streams are mixed, positions, how many compressed tokens are chosen,
         // number formats. A head is `head_dim` wide, whatever part of it is rotary.
         ignored: &[
             "compress_rope_parameters",
@@ -40,7 +40,6 @@ pub(super) const DEEPSEEK_V4: ModelType = ModelType {
             "routed_scaling_factor",
             "router_jitter_noise",
             "scoring_func",
-            "sliding_window",
             "swiglu_limit",
         ],
     },
@@ -71,6 +70,7 @@ fn deepseek_v4(fields: &mut Fields<'_>) -> Architecture {
             compress_heavy,
             indexer_heads: fields.number("index_n_heads"),
             indexer_dim: fields.number("index_head_dim"),
+            window: fields.positive("sliding_window"),
         }),
         experts: Experts { shared: 1, correction_bias: CorrectionBias::On, hash_layers, ..experts },
         // DeepSeek's checkpoint holds `num_nextn_predict_layers` modules for multi-token prediction, under names of their

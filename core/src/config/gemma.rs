@@ -47,12 +47,7 @@ const TEXT: Idle = Idle {
         ("use_double_wide_mlp", &["false"]),
     ],
     // Which scores are masked, how the last ones are scaled, and the table of inputs of each layer, which has no width.
-    ignored: &[
-        "final_logit_softcapping",
-        "sliding_window",
-        "use_bidirectional_attention",
-        "vocab_size_per_layer_input",
-    ],
+    ignored: &["final_logit_softcapping", "use_bidirectional_attention", "vocab_size_per_layer_input"],
 };
 
 fn gemma4(fields: &mut Fields<'_>) -> Architecture {
@@ -72,7 +67,10 @@ fn decoder(fields: &mut Fields<'_>) -> Architecture {
         norms_per_layer: 7,
         layer_scalar: Switch::On,
         attention: Attention::Gqa(global(fields, local)),
-        mixer: mixer(&layers, Mixer::LocalGqa(windowed(local))),
+        mixer: mixer(
+            &layers,
+            Mixer::LocalGqa(LocalGqa { window: fields.positive("sliding_window"), ..windowed(local) }),
+        ),
         layers: Layers { ffn: fields.number("intermediate_size"), beside: Beside::Dense, ..layers },
         experts: Experts {
             routed: fields.number("num_experts"),

@@ -2,7 +2,7 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{all_moe, bias, ends, gqa_of_width, local_experts};
+use super::parts::{all_moe, bias, ends, full_every_type, gqa_of_width, local_experts};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Switch};
 use alloc::format;
@@ -13,15 +13,16 @@ pub(super) const GPT_OSS: ModelType = ModelType {
     naming: &Naming::GPT_OSS,
     idle: Idle {
         only: &[("hidden_act", &[r#""silu""#])],
-        // A window masks scores, and changes no tensor.
-        ignored: &["initial_context_length", "sliding_window", "swiglu_alpha", "swiglu_limit"],
+        ignored: &["initial_context_length", "swiglu_alpha", "swiglu_limit"],
     },
     read: gpt_oss,
 };
 
 fn gpt_oss(fields: &mut Fields<'_>) -> Architecture {
     let (attention, experts) = (gqa_of_width(fields), local_experts(fields));
-    fields.each("layer_types", &["full_attention", "sliding_attention"]);
+    let window = fields.positive("sliding_window");
+    // The published code has it so where no list says otherwise.
+    let full_every = full_every_type(fields, "sliding_attention", 2);
     // The name that the model's own code uses.
     let own = fields.optional("experts_per_token");
     if own.is_some_and(|own| own != experts.active) {
@@ -30,7 +31,13 @@ fn gpt_oss(fields: &mut Fields<'_>) -> Architecture {
     }
     Architecture {
         layers: all_moe(fields),
-        attention: Attention::Gqa(Gqa { bias: bias(fields, Bias::All, Switch::On), sinks: Switch::On, ..attention }),
+        attention: Attention::Gqa(Gqa {
+            bias: bias(fields, Bias::All, Switch::On),
+            sinks: Switch::On,
+            window,
+            full_every,
+            ..attention
+        }),
         experts: Experts { bias: Switch::On, router_bias: Switch::On, ..experts },
         ..ends(fields)
     }

@@ -16,7 +16,7 @@ pub(super) const MIMO_V2_FLASH: ModelType = ModelType {
     naming: &Naming::MIMO_V2_FLASH,
     idle: Idle {
         only: &[("hidden_act", &[r#""silu""#]), ("n_shared_experts", &[]), ("topk_method", &[r#""noaux_tc""#])],
-        // How wide windows are, how scores become weights, how values are scaled. Its checkpoint holds modules for
+        // How wide windows are, said twice, how scores become weights, how values are scaled. Its checkpoint holds modules for
         // multi-token prediction, but neither the config nor the published code knows them.
         ignored: &[
             "attention_chunk_size",
@@ -25,7 +25,6 @@ pub(super) const MIMO_V2_FLASH: ModelType = ModelType {
             "norm_topk_prob",
             "routed_scaling_factor",
             "scoring_func",
-            "sliding_window",
             "sliding_window_size",
             "swa_rope_theta",
         ],
@@ -50,6 +49,7 @@ fn mimo_v2_flash(fields: &mut Fields<'_>) -> Architecture {
         value_dim: fields.positive("swa_v_head_dim"),
         bias,
         sinks: sinks(fields, "add_swa_attention_sink_bias"),
+        window: fields.positive("sliding_window"),
         ..LocalGqa::DEFAULT
     };
     Architecture {

@@ -2,19 +2,15 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{all_moe, ends, gqa, local_experts};
+use super::parts::{all_moe, ends, gqa, local_experts, window};
 use crate::checkpoint::Naming;
-use crate::spec::{Architecture, Attention};
+use crate::spec::{Architecture, Attention, Gqa};
 
 pub(super) const MIXTRAL: ModelType = ModelType {
     name: "mixtral",
     class: &[r#"["MixtralForCausalLM"]"#],
     naming: &Naming::MIXTRAL,
-    idle: Idle {
-        only: &[("hidden_act", &[r#""silu""#])],
-        // A window masks scores, and changes no tensor.
-        ignored: &["router_jitter_noise", "sliding_window"],
-    },
+    idle: Idle { only: &[("hidden_act", &[r#""silu""#])], ignored: &["router_jitter_noise"] },
     read: mixtral,
 };
 
@@ -22,7 +18,7 @@ fn mixtral(fields: &mut Fields<'_>) -> Architecture {
     let ends = ends(fields);
     Architecture {
         layers: all_moe(fields),
-        attention: Attention::Gqa(gqa(fields, ends.hidden)),
+        attention: Attention::Gqa(Gqa { window: window(fields), ..gqa(fields, ends.hidden) }),
         experts: local_experts(fields),
         ..ends
     }

@@ -4,6 +4,7 @@ use super::fields::{Fields, Idle};
 use crate::spec::{Architecture, Attention, Bias, Experts, Gqa, Layers, Mla, Switch};
 use alloc::borrow::ToOwned;
 use alloc::format;
+use serde_json::Value;
 
 /// Embedding and head: how wide they are, and whether they are one.
 pub(super) fn ends(fields: &mut Fields<'_>) -> Architecture {
@@ -33,6 +34,41 @@ pub(super) fn around(fields: &mut Fields<'_>, (text, speaks): (Architecture, boo
         fields.contradicts("tie_word_embeddings", &["text_config.tie_word_embeddings"], how);
     }
     Architecture { tied_embeddings, ..text }
+}
+
+/// The window of every layer; without the field, or where it is null, there is none.
+pub(super) fn window(fields: &mut Fields<'_>) -> u64 {
+    fields.optional("sliding_window").unwrap_or(0)
+}
+
+/// From one layer that looks at all tokens to the next, the last of so many, as a list says: `whole` of an item is whether
+/// it does. 0 where none does; `absent` without a list.
+pub(super) fn full_every(
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    whole: impl Fn(&Value) -> Option<bool>,
+    absent: u64,
+) -> u64 {
+    let whole = fields.items(name, whole);
+    if whole.is_empty() {
+        return absent;
+    }
+    let every = whole.iter().position(|whole| *whole).map_or(0, |first| first + 1);
+    if whole.iter().enumerate().any(|(i, whole)| *whole != (every > 0 && (i + 1).is_multiple_of(every))) {
+        let how = "does not repeat every so many layers, with the one that looks at all tokens at the end".to_owned();
+        fields.contradicts(name, &[], how);
+    }
+    every as u64
+}
+
+/// The same of `layer_types`, beside whose `full_attention` stands one other word.
+pub(super) fn full_every_type(fields: &mut Fields<'_>, windowed: &str, absent: u64) -> u64 {
+    let whole = |item: &Value| match item.as_str()? {
+        "full_attention" => Some(true),
+        word if word == windowed => Some(false),
+        _ => None,
+    };
+    full_every(fields, "layer_types", whole, absent)
 }
 
 /// All layers alike: how many there are.

@@ -2,7 +2,7 @@
 
 use super::ModelType;
 use super::fields::{Fields, Idle};
-use super::parts::{all_moe, bias, ends, gqa_of_even_width, local_experts};
+use super::parts::{all_moe, bias, ends, gqa_of_even_width, local_experts, window};
 use crate::checkpoint::Naming;
 use crate::spec::{Architecture, Attention, Bias, Gqa, Norm, Switch};
 
@@ -12,8 +12,7 @@ pub(super) const PHIMOE: ModelType = ModelType {
     naming: &Naming::MIXTRAL,
     idle: Idle {
         only: &[("hidden_act", &[r#""silu""#])],
-        // A window masks scores, and changes no tensor.
-        ignored: &["input_jitter_noise", "original_max_position_embeddings", "router_jitter_noise", "sliding_window"],
+        ignored: &["input_jitter_noise", "original_max_position_embeddings", "router_jitter_noise"],
     },
     read: phimoe,
 };
@@ -25,7 +24,11 @@ fn phimoe(fields: &mut Fields<'_>) -> Architecture {
         head_bias: fields.switch("lm_head_bias", Switch::Off),
         norm: Norm::LayerBias,
         layers: all_moe(fields),
-        attention: Attention::Gqa(Gqa { bias: bias(fields, Bias::All, Switch::Off), ..attention }),
+        attention: Attention::Gqa(Gqa {
+            bias: bias(fields, Bias::All, Switch::Off),
+            window: window(fields),
+            ..attention
+        }),
         experts: local_experts(fields),
         ..ends
     }

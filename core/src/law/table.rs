@@ -5,7 +5,8 @@ use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
 use crate::spec::{
-    Beside, Checkpoint, CorrectionBias, LayerKind, NUMBER_MAX, Recompute, Schedule, StageList, Target, ZeroStage,
+    Beside, Checkpoint, CorrectionBias, LayerKind, MlaCache, NUMBER_MAX, Recompute, Schedule, StageList, Target,
+    ZeroStage,
 };
 use crate::stages::CHUNKS_MAX;
 
@@ -29,6 +30,9 @@ const MODULES: &[Key] = &[
     Key::ModulesExperts,
     Key::ModulesDense,
 ];
+
+/// What a step has, and serving has not.
+const SERVED_BATCH: &[Key] = &[Key::BatchSequence, Key::BatchMicro, Key::BatchCount, Key::BatchGlobal, Key::BatchGroup];
 
 /// The laws. Each is judged only where its numbers are in range, which [`range`](super::range) says first.
 pub const LAWS: &[Law] = &[
@@ -857,7 +861,7 @@ pub const LAWS: &[Law] = &[
         "gradients-kept",
         &[Key::PrecisionGradients],
         Rule::IsKept(Key::PrecisionGradients),
-        When::Always,
+        When::Training,
         "gradients accumulate over micro-batches; only the master copy and the moments can be left out",
     ),
     law(
@@ -916,10 +920,80 @@ pub const LAWS: &[Law] = &[
         When::Torchtitan,
         "what torchtitan keeps is counted of ranks that hold whole layers",
     ),
+    law(
+        "full-every-window",
+        &[Key::AttentionFullEvery],
+        AtMost(Of(Key::AttentionFullEvery), Just(0)),
+        When::NoWindow,
+        "where no layer has a window, all look at all tokens",
+    ),
+    law(
+        "full-every-layers",
+        &[Key::AttentionFullEvery],
+        AtMost(Of(Key::AttentionFullEvery), Just(0)),
+        When::SeveralBlocks,
+        "layers are counted where each is attention and one feed-forward network; a list says itself which have a window",
+    ),
+    law(
+        "full-every-stages",
+        &[Key::MeshPp],
+        AtMost(Of(Key::MeshPp), Just(StageList::MAX as u64)),
+        When::ServedByPlace,
+        "where some layers have a window by their place, stages are looked at one by one",
+    ),
+    law(
+        "serving-batch",
+        SERVED_BATCH,
+        AtMost(Sum(SERVED_BATCH), Just(3)),
+        When::Serving,
+        "a layout that serves has requests, and no step with micro-batches",
+    ),
+    law(
+        "serving-recompute",
+        &[Key::Recompute],
+        Rule::OneOf(Key::Recompute, &[Recompute::None as u64]),
+        When::Serving,
+        "where there is no backward nothing is computed again",
+    ),
+    law(
+        "serving-zero",
+        &[Key::ZeroDense, Key::ZeroExpert],
+        AtMost(Sum(&[Key::ZeroDense, Key::ZeroExpert]), Just(0)),
+        When::Serving,
+        "there are no gradients and no optimizer state to shard, and engines hold their weights",
+    ),
+    law(
+        "serving-schedule",
+        &[Key::Schedule],
+        Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64]),
+        When::Serving,
+        "without a backward there is one order, and each rank holds one stage",
+    ),
+    law(
+        "serving-mla",
+        &[Key::ServingMla],
+        Rule::OneOf(Key::ServingMla, &[MlaCache::Latent as u64]),
+        When::ServedOtherwise,
+        "only latents can be expanded",
+    ),
+    law(
+        "cache-kept",
+        &[Key::ServingCache],
+        Rule::IsKept(Key::ServingCache),
+        When::Serving,
+        "each token looks back at the keys and values of those before it",
+    ),
+    law(
+        "state-kept",
+        &[Key::ServingState],
+        Rule::IsKept(Key::ServingState),
+        When::Serving,
+        "each token looks back at a state, where there are no keys",
+    ),
     // The two below judge budgets, so they come last and only where all others hold.
     law(
         "fits-64-bits",
-        &[Key::BatchSequence, Key::BatchMicro, Key::BatchCount],
+        &[Key::BatchSequence, Key::BatchMicro, Key::BatchCount, Key::ServingContext, Key::ServingRequests],
         Rule::Fits64Bits,
         When::Always,
         "amounts of memory are counted in 64 bits of bytes",
@@ -960,6 +1034,14 @@ pub const ADVICE: &[Law] = &[
         "ranks beyond the key/value heads hold copies of them: keys, values and their cache stop shrinking",
     ),
     law(
+        "latent-replicated",
+        &[Key::MeshTp],
+        AtMost(Of(Key::MeshTp), Just(1)),
+        When::ServedAsOneHead,
+        "what is cached is one for all heads, and each tensor-parallel rank holds the whole of it; data-parallel ranks hold \
+         other sequences",
+    ),
+    law(
         "shared-kv-stages",
         &[Key::MeshPp],
         AtMost(Of(Key::MeshPp), Just(1)),
@@ -998,7 +1080,7 @@ pub const ADVICE: &[Law] = &[
         "pipeline-bubble",
         &[Key::BatchCount],
         AtLeast(Of(Key::BatchCount), Of(Key::MeshPp)),
-        When::Always,
+        When::Training,
         "with fewer micro-batches than stages some stages always wait",
     ),
     law(

@@ -2,7 +2,7 @@
 
 use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
-use crate::spec::{Context, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
+use crate::spec::{Context, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
 
 /// Where a law applies.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,20 @@ pub enum When {
     Transformers,
     /// As torchtitan counts.
     Torchtitan,
+    /// Where no layer with grouped-query attention has a window.
+    NoWindow,
+    /// Where layers are of several mixers or blocks.
+    SeveralBlocks,
+    /// Where a layout serves.
+    Serving,
+    /// Where it trains.
+    Training,
+    /// Where it serves a model whose layers have a window by their place.
+    ServedByPlace,
+    /// Where it serves a model without latent attention.
+    ServedOtherwise,
+    /// Where what it caches of attention is one for all heads.
+    ServedAsOneHead,
     /// Where some layers have a dense network.
     Dense,
     /// Where some layers have a dense network that is split over `mesh.tp`.
@@ -105,7 +119,7 @@ pub enum When {
     SharedSplit,
     /// Where there are no shared experts.
     NoShared,
-    /// Where some layers have experts, dealt over ranks that also split tensors.
+    /// In training, where some layers have experts, dealt over ranks that also split tensors.
     MoeOverTp,
     /// Under sequence parallelism.
     SequenceParallel,
@@ -208,6 +222,17 @@ const fn is_unusual(n: &Numbers) -> bool {
 /// The keys that decide whether some layers have a dense network.
 const DENSE: KeySet = KeySet::of(&[Key::LayersDense, Key::LayersMoe, Key::LayersBeside]);
 
+/// Whether a layout serves: the keys of what it serves are there.
+const fn is_serving(n: &Numbers) -> bool {
+    n.present.has(Key::ServingContext)
+}
+
+/// Whether what is cached of attention is one for all heads: a latent, or a head that all look at.
+const fn is_one_head(n: &Numbers) -> bool {
+    let is_latent = n.present.has(Key::AttentionKvRank) && n.of(Key::ServingMla) == MlaCache::Latent as u64;
+    is_serving(n) && (is_latent || n.present.has(Key::AttentionOutputRank))
+}
+
 pub(super) const fn is_all_to_all(n: &Numbers) -> bool {
     n.of(Key::MeshCp) > 1 && n.of(Key::MeshContext) == Context::AllToAll as u64
 }
@@ -248,12 +273,18 @@ impl When {
                     && of[Key::ExpertsShared as usize] > 0
                     && of[Key::PlacementSharedExperts as usize] == SPLIT
             }
-            Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1,
+            // Engines that serve hand all tokens to all of these ranks.
+            Self::MoeOverTp => moe && of[Key::MeshEp as usize] > 1 && of[Key::MeshTp as usize] > 1 && !is_serving(n),
             Self::NoMoe => !moe,
             Self::SequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::On as u64,
             // A ring cuts finer, and its own law says so.
-            Self::WholeSequence => of[Key::MeshSequenceParallel as usize] == Switch::On as u64 && !is_ring(n),
-            Self::NoSequenceParallel => of[Key::MeshSequenceParallel as usize] == Switch::Off as u64 && !is_ring(n),
+            Self::WholeSequence => {
+                of[Key::MeshSequenceParallel as usize] == Switch::On as u64 && !is_ring(n) && !is_serving(n)
+            }
+            Self::NoSequenceParallel => {
+                of[Key::MeshSequenceParallel as usize] == Switch::Off as u64 && !is_ring(n) && !is_serving(n)
+            }
+            Self::Training => !is_serving(n),
             _ => self.applies_rarely(n),
         }
     }
@@ -288,7 +319,13 @@ impl When {
             Self::NoSelective => !is_megatron(n) && (!is_torchtitan(n) || is_composed(n)),
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
-            Self::Ring => is_ring(n),
+            Self::Ring => is_ring(n) && !is_serving(n),
+            Self::NoWindow => n.get(Key::AttentionFullEvery).is_some() && of[Key::AttentionWindow as usize] == 0,
+            Self::SeveralBlocks => is_composed(n),
+            Self::Serving => is_serving(n),
+            Self::ServedByPlace => is_serving(n) && of[Key::AttentionFullEvery as usize] > 0,
+            Self::ServedOtherwise => is_serving(n) && n.get(Key::AttentionKvRank).is_none(),
+            Self::ServedAsOneHead => is_one_head(n),
             Self::Hierarchical => of[Key::MeshContext as usize] == Context::Hierarchical as u64,
             Self::NotHierarchical => of[Key::MeshContext as usize] != Context::Hierarchical as u64,
             Self::Inner => Self::Hierarchical.applies(n) && of[Key::MeshCpInner as usize] > 0,
@@ -357,12 +394,18 @@ impl When {
             | Self::Compressed
             | Self::NotCompressed
             | Self::Transformers
-            | Self::Torchtitan => KeySet::EMPTY,
+            | Self::Torchtitan
+            | Self::Serving
+            | Self::Training
+            | Self::ServedOtherwise
+            | Self::ServedAsOneHead => KeySet::EMPTY,
+            Self::NoWindow => KeySet::of(&[Key::AttentionWindow]),
+            Self::ServedByPlace => KeySet::of(&[Key::AttentionFullEvery]),
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),
             Self::Unusual => KeySet::of(&[Key::LayersList, Key::LayersBeside, Key::HyperConnections]),
             Self::Hashed => KeySet::of(&[Key::LayersMoe, Key::ExpertsHashLayers]),
             Self::Modules | Self::NoModules => KeySet::of(&[Key::Recompute]),
-            Self::Composed | Self::ComposedFramework | Self::NoSelective => {
+            Self::Composed | Self::ComposedFramework | Self::NoSelective | Self::SeveralBlocks => {
                 KeySet::of(&[Key::LayersList, Key::LayersBeside])
             }
             Self::Dense => DENSE,

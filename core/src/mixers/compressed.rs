@@ -2,6 +2,7 @@
 //! kinds of layers keys and values of many tokens compressed into one.
 
 use super::At;
+use super::cache::Caching;
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -36,6 +37,8 @@ group! {
         indexer_heads: number at least 0 = AttentionIndexerHeads;
         /// Width of an indexer's head.
         indexer_dim: number at least 0 = AttentionIndexerDim;
+        /// Tokens that are looked at as they are, and that the cache holds so; 0 where these are all of them.
+        window: number at least 0 = AttentionWindow, default 0;
     }
 }
 
@@ -93,6 +96,34 @@ impl Compressed {
                 INDEXER.list(list, hidden, dim, [self.compress, 2], w, norm);
             }
             Reach::Heavy => COMPRESSOR.list(list, hidden, dim, [self.compress_heavy, 1], w, norm),
+        }
+    }
+
+    /// Its one key/value head, which no rank splits: of a window as it is, beyond that compressed. What waits to be compressed
+    /// is a state, of tokens that are in two windows of the lightly compressed twice.
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let (sizes, kept, mut entry) = (of.at.sizes, of.kept, of.kept.entry(of.layers));
+        entry.part = match of.at.slot.reach() {
+            Reach::Window => "",
+            Reach::Light => "lightly compressed",
+            Reach::Heavy => "heavily compressed",
+        };
+        let dim = sizes.head_dim;
+        kept.push_window(list, &entry, "key/value cache", [ONE, dim], self.window);
+        let ([tokens, times], is_light) = match of.at.slot.reach() {
+            Reach::Window => return,
+            Reach::Light => ([self.compress, 2], true),
+            Reach::Heavy => ([self.compress_heavy, 1], false),
+        };
+        kept.push_compressed(list, &entry, "compressed keys/values", dim, tokens);
+        let waiting = Dim::whole(Symbol::Block, mul(tokens, times));
+        let wide = Dim::whole(Symbol::Projected, mul(dim.global, times));
+        kept.push_waiting(list, &entry, "key/value and gate waiting to be compressed", [waiting, wide]);
+        if is_light {
+            let dim = sizes.indexer_dim;
+            kept.push_compressed(list, &entry, "indexer key cache", dim, tokens);
+            let wide = Dim::whole(Symbol::Projected, mul(dim.global, times));
+            kept.push_waiting(list, &entry, "indexer key and gate waiting to be compressed", [waiting, wide]);
         }
     }
 

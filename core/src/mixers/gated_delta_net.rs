@@ -2,6 +2,7 @@
 //! behind.
 
 use super::At;
+use super::cache::Caching;
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -67,6 +68,12 @@ impl GatedDeltaNet {
         list.push(w, "linear_attn.dt_bias", [d.value_heads, ONE, ONE, ONE]);
         list.push(norm, "linear_attn.norm.weight", [d.value_dim, ONE, ONE, ONE]);
         list.push(w, "linear_attn.out_proj.weight", [hidden, d.values, ONE, ONE]);
+    }
+
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let (d, entry) = (self.dims(of.at.plan), of.kept.entry(of.layers));
+        of.kept.push_convolution(list, &entry, self.conv, d.mixed);
+        of.kept.push_state(list, &entry, [d.value_heads, Dim::whole(Symbol::HeadDim, self.key_dim), d.value_dim]);
     }
 
     pub(super) const fn saved(&self, list: &mut Sink<'_>, at: At<'_>, kept: &Entry) {

@@ -1,5 +1,6 @@
 //! Grouped-query attention: that of all layers, or, in the place of it, that of some with heads of their own.
 
+use super::cache::{self, Caching};
 use super::{At, Heads};
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
@@ -59,6 +60,11 @@ group! {
         value_dim: number at least 0 = AttentionValueDim, default 0;
         /// Whether values are the keys, so that there is no projection of them (Gemma 4's full layers).
         key_as_value: Switch = AttentionKeyAsValue, default Switch::Off;
+        /// Tokens that a layer looks back at, or among which it is cut into pieces (Llama 4), and that its cache holds; 0
+        /// where it looks at all of them.
+        window: number at least 0 = AttentionWindow, default 0;
+        /// Every so many layers one has no window, the last of them (gpt-oss: 2); 0 where all have it.
+        full_every: number at least 0 = AttentionFullEvery, default 0;
     }
 }
 
@@ -91,6 +97,8 @@ group! {
         /// Whether keys and values are those of the layer in front, so that there is no projection of them
         /// (Hunyuan-Large's cross-layer attention, arXiv:2405.12981).
         shared_kv: Switch = MixerSharedKv, default Switch::Off;
+        /// Tokens that a layer looks back at, and that its cache holds; 0 where it looks at all of them.
+        window: number at least 0 = MixerWindow, default 0;
     }
 }
 
@@ -167,6 +175,12 @@ impl Gqa {
         self.of(at.sizes).heads()
     }
 
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let sizes = of.at.sizes;
+        // Keys are turned by their position and normalised, values are not: both are cached where one is made of the other.
+        cache::keys_and_values(list, of, sizes.kv_heads, [sizes.head_dim, sizes.value], self.window);
+    }
+
     pub(super) const fn gate_saved(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
         self.of(sizes).gate_saved(list, sizes, kept);
     }
@@ -199,6 +213,14 @@ impl LocalGqa {
 
     pub(super) const fn saved(&self, list: &mut Sink<'_>, at: At<'_>, kept: &Entry) {
         self.of(at.plan).saved(list, at.sizes, kept);
+    }
+
+    /// Nothing where the layer in front has it.
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        if !self.shared_kv.is_on() {
+            let widths = self.of(of.at.plan);
+            cache::keys_and_values(list, of, widths.kv_heads, [widths.dim, widths.value], self.window);
+        }
     }
 
     /// Heads with scores that a softmax turns into weights.

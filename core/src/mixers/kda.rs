@@ -1,6 +1,7 @@
 //! Kimi Delta Attention (arXiv:2510.26692): linear attention that forgets by channel, its decay and gate of low rank.
 
 use super::At;
+use super::cache::Caching;
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -54,6 +55,13 @@ impl Kda {
         list.push(w, "self_attn.g_b_proj.weight", [inner, dim, ONE, ONE]);
         list.push(norm, "self_attn.o_norm.weight", [dim, ONE, ONE, ONE]);
         list.push(w, "self_attn.o_proj.weight", [hidden, inner, ONE, ONE]);
+    }
+
+    /// Convolutions of query, key and value.
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let ([heads, dim, inner, _], entry) = (self.dims(of.at.plan), of.kept.entry(of.layers));
+        of.kept.push_convolution(list, &entry.times(3), self.conv, inner);
+        of.kept.push_state(list, &entry, [heads, dim, dim]);
     }
 
     pub(super) const fn saved(&self, list: &mut Sink<'_>, at: At<'_>, kept: &Entry) {

@@ -1,6 +1,7 @@
 //! Lightning attention (arXiv:2501.08313): linear attention with a fixed decay for each head, and an output gate.
 
 use super::At;
+use super::cache::Caching;
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -50,6 +51,13 @@ impl Lightning {
         list.push(w, "self_attn.query_decay", [heads, block, Dim::UNIT, ONE]);
         list.push(w, "self_attn.key_decay", [heads, block, Dim::UNIT, ONE]);
         list.push(w, "self_attn.diagonal_decay", [ONE, heads, block, block]);
+    }
+
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let tp = of.at.plan.spec().layout.mesh.tp;
+        let heads = Dim::whole(Symbol::MixerHeads, self.heads).split(Over::Tp, tp);
+        let dim = Dim::whole(Symbol::HeadDim, self.head_dim);
+        of.kept.push_state(list, &of.kept.entry(of.layers), [heads, dim, dim]);
     }
 
     pub(super) const fn saved(&self, list: &mut Sink<'_>, at: At<'_>, kept: &Entry) {

@@ -1,6 +1,7 @@
 //! Mamba (arXiv:2312.00752), with the norms that Jamba (arXiv:2403.19887) has inside it.
 
 use super::At;
+use super::cache::Caching;
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -67,6 +68,12 @@ impl Mamba1 {
         list.push(norm, "mamba.b_layernorm.weight", [d.state, ONE, ONE, ONE]);
         list.push(norm, "mamba.c_layernorm.weight", [d.state, ONE, ONE, ONE]);
         list.push(w, "mamba.out_proj.weight", [hidden, d.inner, ONE, ONE]);
+    }
+
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let (d, entry) = (self.dims(of.at.plan), of.kept.entry(of.layers));
+        of.kept.push_convolution(list, &entry, self.conv, d.inner);
+        of.kept.push_state(list, &entry, [d.inner, d.state, ONE]);
     }
 
     pub(super) const fn saved(&self, list: &mut Sink<'_>, at: At<'_>, kept: &Entry) {

@@ -1,6 +1,7 @@
 //! Mamba-2 (arXiv:2405.21060): a state space whose heads share input and output matrices in groups.
 
 use super::At;
+use super::cache::Caching;
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
@@ -65,6 +66,13 @@ impl Mamba2 {
         list.push(w, "mamba.dt_bias", [d.heads, ONE, ONE, ONE]);
         list.push(norm, "mamba.norm.weight", [d.inner, ONE, ONE, ONE]);
         list.push(w, "mamba.out_proj.weight", [hidden, d.inner, ONE, ONE]);
+    }
+
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let (d, entry) = (self.dims(of.at.plan), of.kept.entry(of.layers));
+        of.kept.push_convolution(list, &entry, self.conv, d.mixed);
+        let (dim, state) = (Dim::whole(Symbol::HeadDim, self.head_dim), Dim::whole(Symbol::State, self.state));
+        of.kept.push_state(list, &entry, [d.heads, dim, state]);
     }
 
     pub(super) const fn saved(&self, list: &mut Sink<'_>, at: At<'_>, kept: &Entry) {

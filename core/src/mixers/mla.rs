@@ -1,16 +1,17 @@
 //! Multi-head latent attention, and the indexer of sparse attention.
 
+use super::cache::Caching;
 use super::{At, Heads, QkNorm};
 use crate::inventory::{Entry, Sink};
 use crate::key::{Key, KeySet, Numbers};
 use crate::plan::Plan;
 use crate::saturating::add;
 use crate::sizes::{Dim, Sizes, Symbol};
-use crate::spec::Split;
 use crate::spec::schema::{
     Field, NUMBER_MAX, Value, field_code, field_decode, field_default, field_in_range, field_required, field_type,
     field_value, group,
 };
+use crate::spec::{MlaCache, Split};
 
 const ONE: Dim = Dim::ONE;
 
@@ -104,6 +105,24 @@ impl Mla {
         list.push(kept, "value", [batch, context, heads, sizes.value]);
         list.push(kept, "attention output", [batch, context, heads, sizes.value]);
         self.indexer_saved(list, sizes, kept);
+    }
+
+    /// The indexer's keys are no head's, and each rank holds them.
+    pub(super) const fn cache(&self, list: &mut Sink<'_>, of: Caching<'_>) {
+        let (sizes, kept, entry) = (of.at.sizes, of.kept, of.kept.entry(of.layers));
+        match of.serving.mla {
+            MlaCache::Latent => {
+                kept.push(list, &entry, "key/value latent cache", [ONE, sizes.kv_rank]);
+                kept.push(list, &entry, "rotary key cache", [ONE, sizes.rope]);
+            }
+            MlaCache::Expanded => {
+                kept.push(list, &entry, "key cache", [sizes.heads, sizes.query_key]);
+                kept.push(list, &entry, "value cache", [sizes.heads, sizes.value]);
+            }
+        }
+        if self.indexer_heads > 0 {
+            kept.push(list, &entry, "indexer key cache", [ONE, sizes.indexer_dim]);
+        }
     }
 
     pub(super) const fn indexer_saved(&self, list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {

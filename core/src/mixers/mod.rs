@@ -1,8 +1,9 @@
 //! What mixes the tokens of a sequence in a layer: attention of several kinds, and what takes its place.
 //!
-//! Each kind is one file: its keys, its weights, and what it saves for backward. A new one is that file, its line in the
+//! Each kind is one file: its keys, its weights, what it saves for backward, and what it caches of what it serves. A new one is that file, its line in the
 //! table below, and its keys in `key.rs`.
 
+pub(crate) mod cache;
 mod compressed;
 mod gated_delta_net;
 mod gqa;
@@ -19,6 +20,7 @@ use crate::key::{Key, Numbers};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};
 use crate::spec::schema::{Kind, Word, kinds};
+use cache::Caching;
 use compressed::Reach;
 
 /// The one table of kinds. Writes the two choices, and asks whichever kind stands in a slot.
@@ -45,6 +47,18 @@ macro_rules! mixers {
             pub(crate) const fn sizes(&self, sizes: &mut Sizes, plan: &Plan) {
                 match self {
                     $(Self::$attention(kind) => kind.sizes(sizes, plan),)*
+                }
+            }
+        }
+
+        impl Caching<'_> {
+            /// Lists what is kept of the sequences that are served.
+            pub(crate) const fn list(self, list: &mut Sink<'_>) {
+                let architecture = &self.at.plan.spec().architecture;
+                match (self.at.slot, &architecture.attention, &architecture.mixer) {
+                    (Slot::Mixer, _, Mixer::None) => {}
+                    $((Slot::Mixer, _, Mixer::$mixer(kind)) => kind.cache(list, self),)*
+                    $((_, Attention::$attention(kind), _) => kind.cache(list, self),)*
                 }
             }
         }
@@ -113,7 +127,6 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    #[cfg(feature = "alloc")]
     pub(crate) const ALL: [Self; 4] = [Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy];
 
     pub(crate) const fn part(self) -> Part {

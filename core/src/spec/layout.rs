@@ -4,6 +4,7 @@ use super::megatron::MegatronCore;
 use super::pytorch::{Torchtitan, Transformers};
 use super::schema::{Field, Kind, NUMBER_MAX, Value, Word, field_code, field_decode, field_default, field_in_range};
 use super::schema::{field_required, field_type, field_value, group, group_words, kind, kinds, words};
+use super::serving::{Service, Serving};
 use super::stage_list::StageList;
 use super::values::{Dtype, Factor, Percent, Switch, percent};
 use crate::device::Device;
@@ -483,7 +484,10 @@ pub struct Layout {
     pub modules: Modules,
     /// Load of the experts.
     pub routing: Routing,
-    /// By whose rules activations are counted.
+    /// What is served, if this is no layout of training. Then there are no gradients, no optimizer and no saved activations;
+    /// `batch` and `accounting` are not given, and `recompute`, `zero` and other schedules refused.
+    pub serving: Service,
+    /// By whose rules activations are counted, in training.
     pub accounting: Accounting,
     /// Whose limits apply.
     pub target: Target,
@@ -494,6 +498,15 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// What the layout serves; `None` where it trains.
+    #[must_use]
+    pub const fn served(&self) -> Option<&Serving> {
+        match &self.serving {
+            Service::Serving(serving) => Some(serving),
+            Service::None => None,
+        }
+    }
+
     /// What absent keys mean; required ones stand at the smallest legal number.
     pub const DEFAULT: Self = Self {
         mesh: Mesh::DEFAULT,
@@ -506,6 +519,7 @@ impl Layout {
         recompute: Recompute::None,
         modules: Modules::DEFAULT,
         routing: Routing::BALANCED,
+        serving: Service::None,
         accounting: Accounting::PAPER,
         target: Target::Reference,
         device: Device::None,
@@ -546,6 +560,11 @@ impl Layout {
         Field {
             key: Key::Routing,
             value: Value::Choice { words: Routing::WORDS, kinds: Routing::KINDS },
+            required: false,
+        },
+        Field {
+            key: Key::Serving,
+            value: Value::Choice { words: Service::WORDS, kinds: Service::KINDS },
             required: false,
         },
         Field {

@@ -12,6 +12,7 @@ mod layout;
 mod megatron;
 mod pytorch;
 pub(crate) mod schema;
+mod serving;
 mod stage_list;
 mod values;
 
@@ -33,6 +34,7 @@ pub use megatron::{
 };
 pub use pytorch::{AttentionCode, Backend, NormCode, RoutedCode, Torchtitan, Transformers};
 pub use schema::{Field, Kind, NUMBER_MAX, Value, Word};
+pub use serving::{MlaCache, Service, Serving};
 pub use stage_list::{Fault, StageList};
 pub use values::{Dtype, Factor, Percent, Switch, percent};
 
@@ -54,7 +56,7 @@ const PLAIN: [&[Field]; 11] = [
 ];
 
 /// Those that have.
-const CHOICES: [&[Kind]; 4] = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Accounting::KINDS];
+const CHOICES: [&[Kind]; 5] = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Service::KINDS, Accounting::KINDS];
 
 /// The keys of every group and kind.
 pub const GROUPS: &[&[Field]] = &{
@@ -179,6 +181,9 @@ impl Spec {
         l.batch.read(n);
         l.modules.read(n);
         l.routing.read(n);
+        if !matches!(l.serving, Service::None) {
+            l.serving.read(n);
+        }
         l.accounting.read(n);
         numbers
     }
@@ -231,6 +236,7 @@ impl Spec {
             && l.precision.is_in_range()
             && l.modules.is_in_range()
             && l.routing.is_in_range()
+            && (matches!(l.serving, Service::None) || l.serving.is_in_range())
             && l.accounting.is_in_range()
             && l.headroom.percent <= NUMBER_MAX
     }
@@ -268,6 +274,10 @@ impl Spec {
                 assert!(code == 0, "the list of choices is shorter");
                 a.mixer = Mixer::None;
             }
+            Key::Serving => {
+                assert!(code == 0, "the list of choices is shorter");
+                l.serving = Service::None;
+            }
             _ => {
                 a.layers.set(key, code);
                 a.attention.set(key, code);
@@ -281,6 +291,7 @@ impl Spec {
                 l.batch.set(key, code);
                 l.modules.set(key, code);
                 l.routing.set(key, code);
+                l.serving.set(key, code);
                 l.accounting.set(key, code);
             }
         }
@@ -305,6 +316,7 @@ impl Spec {
             (Key::Batch, 0) => l.batch = Batch::DEFAULT,
             (Key::Modules, 0) => l.modules = Modules::DEFAULT,
             (Key::Routing, kind) => l.routing = Routing::of_kind(kind),
+            (Key::Serving, kind) => l.serving = Service::of_kind(kind),
             (Key::Accounting, kind) => l.accounting = Accounting::of_kind(kind),
             _ => panic!("the key has no such kind"),
         }
@@ -313,7 +325,7 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
-    use super::{Accounting, Attention, Mixer, Routing, Spec, Value};
+    use super::{Accounting, Attention, Mixer, Routing, Service, Spec, Value};
     use crate::key::Key;
 
     /// Kinds of a group may share a key; what it may hold is the same in all of them.
@@ -337,8 +349,9 @@ mod tests {
             let is_leaf = !matches!(field.value, Value::Choice { kinds: [_, ..], .. });
             // One choice of kinds or the other has the key.
             let mut held = false;
-            let choices = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Accounting::KINDS];
-            for (group, kinds) in [Key::Attention, Key::Mixer, Key::Routing, Key::Accounting].into_iter().zip(choices) {
+            let choices = [Attention::KINDS, Mixer::KINDS, Routing::KINDS, Service::KINDS, Accounting::KINDS];
+            let groups = [Key::Attention, Key::Mixer, Key::Routing, Key::Serving, Key::Accounting];
+            for (group, kinds) in groups.into_iter().zip(choices) {
                 for kind in 0..kinds.len() as u64 {
                     let mut spec = Spec::DEFAULT;
                     spec.choose(group, kind);

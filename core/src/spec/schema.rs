@@ -1,6 +1,7 @@
 //! How keys are described, and the macros by which a group is written once: its struct, its documentation, its
 //! [`Field`]s and its numbers by key.
 
+use super::Spec;
 use crate::key::{Key, Numbers};
 
 /// The largest number that a declaration may hold: the product of four of them, in bytes, still fits in 128 bits.
@@ -13,8 +14,18 @@ pub struct Field {
     pub key: Key,
     /// What may stand behind the colon.
     pub value: Value,
-    /// Whether the key must be given.
+    /// Whether the key must be given, `batch` and `accounting` in layouts that train: see [`Field::is_required`].
     pub required: bool,
+}
+
+impl Field {
+    /// Whether the key must be given in a Spec of which so much is known: what only training reads need not, where the
+    /// layout serves.
+    #[must_use]
+    pub const fn is_required(&self, spec: &Spec) -> bool {
+        let is_of_training = matches!(self.key, Key::Batch | Key::Accounting);
+        self.required && !(is_of_training && spec.layout.served().is_some())
+    }
 }
 
 /// What may stand behind the colon of a key.

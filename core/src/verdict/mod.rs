@@ -122,7 +122,7 @@ pub(crate) const fn given(spec: &Spec) -> KeySet {
     let (mut given, mut i) = (KeySet::EMPTY, 0);
     while i < Key::ALL.len() {
         let key = Key::ALL[i];
-        let is_required = matches!(Spec::field(key), Some(field) if field.required);
+        let is_required = matches!(Spec::field(key), Some(field) if field.is_required(spec));
         if is_required || numbers.of(key) != defaults.of(key) {
             given = given.with(key);
         }

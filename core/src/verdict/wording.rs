@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::law::{self, Law, Quantity, Rule, When};
 use crate::plan::Plan;
 use crate::saturating::{cut, zero_or};
-use crate::spec::{Field, NUMBER_MAX, Recompute, Spec, StageList, Value, ZeroStage};
+use crate::spec::{Field, NUMBER_MAX, Recompute, Serving, Spec, StageList, Value, ZeroStage};
 use crate::stages::{self, Misfit, Order, Part};
 use crate::text::Text;
 
@@ -203,6 +203,12 @@ impl Violation {
                 assigned(text, Key::Mtp, spec).str(" does not go with these layers")
             }
             Rule::AtMost(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => text.str("`modules` is not read here"),
+            Rule::AtMost(Quantity::Sum([Key::BatchSequence, ..]), _) => {
+                text.str("`batch` is not read beside `serving`")
+            }
+            Rule::AtMost(Quantity::Sum([Key::ZeroDense, ..]), _) => {
+                text.str("`zero` shards nothing of what is kept beside `serving`")
+            }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -212,6 +218,9 @@ impl Violation {
                 quantity(quantity(text, a, spec).str(" to be at least "), b, spec)
             }
             Rule::IsOn(key) => assigned(text, key, spec).str(" must be on"),
+            Rule::IsKept(key) if matches!(law.when, When::Serving) => {
+                assigned(text, key, spec).str(" leaves out what the next token needs")
+            }
             Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
             Rule::OneOf(key, _) if law.keys().has(Key::Target) => assigned(text, key, spec)
                 .str(" is not among what `target` = ")
@@ -223,6 +232,8 @@ impl Violation {
                 When::Given(Key::HyperConnections) => "`hyper_connections`",
                 When::Hashed => "`experts.hash_layers`",
                 When::NoSelective => "this accounting",
+                When::Serving => "`serving`",
+                When::ServedOtherwise => "this attention",
                 _ => "layers of several mixers or blocks",
             }),
             Rule::LayersFallToStages => misfit(text, spec),
@@ -293,30 +304,17 @@ impl Violation {
             Rule::Given(Key::MeshCpInner) => return text.str("write `cp_inner`, a divisor of `cp`"),
             Rule::Given(_) => return text,
             Rule::IsKept(key) => return text.str("`").str(key.path()).str("` is `fp32`, `bf16`, `fp16` or `fp8`"),
-            Rule::AtMost(Quantity::Of(Key::ZeroWays), Quantity::Just(_)) => {
-                return text.str("leave it out, or write `groups: uniform`");
-            }
-            Rule::AtMost(Quantity::Of(Key::ZeroInstances), _) => return text.str("leave it out"),
-            Rule::AtMost(Quantity::Of(Key::ExpertsRouted), Quantity::Just(0)) => {
-                return text.str("leave `experts` out, or say in `layers` how many layers have them");
-            }
             Rule::OneOf(..) if matches!(law.when, When::NoSelective) => {
                 return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
             }
             Rule::AtMost(Quantity::Product(_), _) if matches!(law.when, When::Transformers | When::Torchtitan) => {
                 return text.str("write `accounting: megatron_core`, or leave these degrees at 1");
             }
-            Rule::AtMost(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
-                return text.str("leave out `modules`, or write `recompute: selective`");
-            }
             Rule::AtLeast(Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => {
                 return text.str("write `modules: modules { core_attention: on }`, or others of its keys");
             }
-            Rule::AtMost(Quantity::Of(Key::BatchGroup), Quantity::Just(_)) => {
-                return text.str("leave it out, or write `schedule: interleaved`");
-            }
-            Rule::AtMost(Quantity::Of(Key::MeshCpInner), Quantity::Just(_)) => {
-                return text.str("leave it out, or write `context: hierarchical`");
+            Rule::AtMost(of, Quantity::Just(_)) if !unread(of, law.when).is_empty() => {
+                return text.str(unread(of, law.when));
             }
             Rule::AtMost(Quantity::Of(Key::ZeroDense), Quantity::Just(most)) if is_one_zero(spec) => {
                 return text.str("write `zero: ").str(ZeroStage::at(most).word()).str("`");
@@ -403,6 +401,26 @@ impl Violation {
         let text = if cost.is_empty() { text } else { text.str("\n= note: ").text(&cost) };
         let help = self.help(spec);
         if help.is_empty() { text } else { text.str("\n= help: ").text(&help) }
+    }
+}
+
+/// What to write where keys are not read; empty of other quantities.
+const fn unread(of: Quantity, when: When) -> &'static str {
+    match (of, when) {
+        (Quantity::Of(Key::ZeroWays), _) => "leave it out, or write `groups: uniform`",
+        (Quantity::Of(Key::ExpertsRouted), When::NoMoe) => {
+            "leave `experts` out, or say in `layers` how many layers have them"
+        }
+        (Quantity::Of(Key::BatchGroup), _) => "leave it out, or write `schedule: interleaved`",
+        (Quantity::Of(Key::MeshCpInner), _) => "leave it out, or write `context: hierarchical`",
+        (Quantity::Of(Key::AttentionFullEvery), When::NoWindow) => "leave it out, or write `window`",
+        (Quantity::Of(Key::ZeroInstances | Key::AttentionFullEvery), _) => "leave it out",
+        (Quantity::Sum([Key::BatchSequence, ..]), _) => {
+            "leave out `batch`: `serving` says how many requests there are, and of what context"
+        }
+        (Quantity::Sum([Key::ZeroDense, ..]), _) => "leave out `zero`",
+        (Quantity::Sum([Key::ModulesCoreAttention, ..]), _) => "leave out `modules`, or write `recompute: selective`",
+        _ => "",
     }
 }
 
@@ -663,8 +681,30 @@ const fn relieved(spec: &Spec, change: usize) -> (Spec, &'static str) {
 
 const CHANGES: usize = 5;
 
+/// The longest context of as many requests, and the most requests of that context, that fit.
+const fn served_relief(mut text: Text, plan: &Plan, serving: &Serving) -> Text {
+    let device = plan.spec().layout.device;
+    let longest = plan.longest_context(serving.requests, device);
+    if let Some(context) = longest {
+        text = text.str("it fits with `context: ").int(context).str("`");
+    }
+    if let Some(requests) = plan.most_requests(serving.context, device) {
+        let text = text.str(if longest.is_some() { ", or with" } else { "it fits with" });
+        return text.str(" `requests: ").int(requests).str("`");
+    }
+    text
+}
+
 /// Changes that would make the worst rank fit, up to three, one by one or else two together: tried, not guessed.
 const fn relief(mut text: Text, spec: &Spec) -> Text {
+    if let Some(serving) = spec.layout.served()
+        && let Some(plan) = Plan::unchecked(*spec)
+    {
+        let served = served_relief(text, &plan, serving);
+        if !served.is_empty() {
+            return served;
+        }
+    }
     let (mut found, mut i) = (0, 0);
     while i < CHANGES && found < 3 {
         let (trial, change) = relieved(spec, i);

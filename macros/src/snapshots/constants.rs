@@ -51,7 +51,7 @@ impl Small {
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of([
             39614081258430898737361453056, 0,
         ])
-        .broken(&Self::__SPEC_MAIN, [56668397794435742564353, 0]);
+        .broken(&Self::__SPEC_MAIN, [453347182355485940514817, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::or_husk(
         Self::__SPEC_MAIN,
@@ -80,35 +80,41 @@ const _: () = {
             __at: ::core::primitive::usize,
             __laws: [::core::primitive::u128; 2],
         ) {
-            __enforce(__at, __laws, B, [15576890575670596016351664022623747, 2097156], S)
+            __enforce(
+                __at,
+                __laws,
+                B,
+                [124615124605364768130813312167187971, 34359754752],
+                S,
+            )
         }
         const _: () = {
             const fn world_size() {
-                e(74, [4398046511104, 170141183460469231731687303715884105728])
+                e(77, [4398046511104, 170141183460469231731687303715884105728])
             }
             world_size()
         };
         const _: () = {
             const fn heads_tp() {
-                e(75, [562949953421312, 170141183460469231731687303715884105728])
+                e(78, [562949953421312, 170141183460469231731687303715884105728])
             }
             heads_tp()
         };
         const _: () = {
             const fn kv_heads_tp() {
-                e(75, [1125899906842624, 0])
+                e(78, [1125899906842624, 0])
             }
             kv_heads_tp()
         };
         const _: () = {
             const fn dense_ffn_tp() {
-                e(75, [144115188075855872, 0])
+                e(78, [144115188075855872, 0])
             }
             dense_ffn_tp()
         };
-        const _: () = e(84, [1152921504606846976, 0]);
-        const _: () = e(97, [39614081257132168796771975168, 0]);
+        const _: () = e(87, [1152921504606846976, 0]);
+        const _: () = e(100, [39614081257132168796771975168, 0]);
         const _: () = e(0, [0, 170141183460469231731687303715884105728]);
-        const _: () = __enforce_budget(124usize, B, S);
+        const _: () = __enforce_budget(134usize, B, S);
     }
 };

@@ -187,6 +187,10 @@ fn editor() {
             pub use ::moe_model::spec::Dropless as dropless;
             pub use ::moe_model::spec::Capacity as capacity;
         }
+        pub mod serving {
+            pub use ::moe_model::spec::Service::None as none;
+            pub use ::moe_model::spec::Serving as serving;
+        }
         pub mod accounting {
             pub use ::moe_model::spec::accounting::paper as paper;
             pub use ::moe_model::spec::accounting::worked_example as worked_example;
@@ -367,6 +371,28 @@ fn editor() {
             pub use ::moe_model::spec::Switch::On as on;
         }
         pub mod mixer_shared_kv {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod serving_cache {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod serving_state {
+            pub use ::moe_model::spec::Dtype::None as none;
+            pub use ::moe_model::spec::Dtype::Fp32 as fp32;
+            pub use ::moe_model::spec::Dtype::Bf16 as bf16;
+            pub use ::moe_model::spec::Dtype::Fp16 as fp16;
+            pub use ::moe_model::spec::Dtype::Fp8 as fp8;
+        }
+        pub mod serving_mla {
+            pub use ::moe_model::spec::MlaCache::Latent as latent;
+            pub use ::moe_model::spec::MlaCache::Expanded as expanded;
+        }
+        pub mod serving_logprobs {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }

@@ -93,7 +93,7 @@ moe_model::moe_model! {
     layers: layers { moe: 43, list: "AA(CH)*20C" },
     attention: compressed {
         heads: 64, q_rank: 1024, head_dim: 512, output_groups: 8, output_rank: 1024, compress: 4,
-        compress_heavy: 128, indexer_heads: 64, indexer_dim: 128,
+        compress_heavy: 128, indexer_heads: 64, indexer_dim: 128, window: 128,
     },
     experts: experts {
         routed: 256, shared: 1, active: 6, ffn: 2048, correction_bias: on, hash_layers: 3,
@@ -215,7 +215,7 @@ moe_model::moe_model! {
     vocab: 152_576,
     layers: layers { dense: 1, moe: 47, ffn: 16_384, list: "a(MMMMAM)*7M*4A" },
     attention: gqa { heads: 64, kv_heads: 4, head_dim: 192, value_dim: 128 },
-    mixer: gqa { heads: 64, kv_heads: 8, head_dim: 192, value_dim: 128, sinks: on },
+    mixer: gqa { heads: 64, kv_heads: 8, head_dim: 192, value_dim: 128, sinks: on, window: 128 },
     experts: experts { routed: 256, active: 8, ffn: 2048, correction_bias: on },
 }
 
@@ -374,7 +374,7 @@ moe_model::moe_model! {
     head_bias: on,
     norm: layer_bias,
     layers: layers { moe: 32 },
-    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128, bias: all },
+    attention: gqa { heads: 32, kv_heads: 8, head_dim: 128, bias: all, window: 131_072 },
     experts: experts { routed: 16, active: 2, ffn: 6400 },
 }
 
@@ -408,7 +408,9 @@ moe_model::moe_model! {
     hidden: 2880,
     vocab: 201_088,
     layers: layers { moe: 36 },
-    attention: gqa { heads: 64, kv_heads: 8, head_dim: 64, bias: all, sinks: on },
+    attention: gqa {
+        heads: 64, kv_heads: 8, head_dim: 64, bias: all, sinks: on, window: 128, full_every: 2,
+    },
     experts: experts { routed: 128, active: 4, ffn: 2880, bias: on, router_bias: on },
 }
 
@@ -450,7 +452,7 @@ moe_model::moe_model! {
     layer_scalar: on,
     layers: layers { moe: 30, ffn: 2112, list: "(MMMMMA)*5", beside: dense },
     attention: gqa { heads: 16, kv_heads: 2, head_dim: 512, qk_norm: head, key_as_value: on },
-    mixer: gqa { heads: 16, kv_heads: 8, head_dim: 256, qk_norm: head },
+    mixer: gqa { heads: 16, kv_heads: 8, head_dim: 256, qk_norm: head, window: 1024 },
     experts: experts { routed: 128, active: 8, ffn: 704, router_scale: on },
 }
 
@@ -491,7 +493,7 @@ moe_model::moe_model! {
     hidden: 5120,
     vocab: 202_048,
     layers: layers { moe: 48 },
-    attention: gqa { heads: 40, kv_heads: 8, head_dim: 128 },
+    attention: gqa { heads: 40, kv_heads: 8, head_dim: 128, window: 8192, full_every: 4 },
     experts: experts { routed: 16, shared: 1, active: 1, ffn: 8192 },
 }
 
@@ -502,7 +504,7 @@ moe_model::moe_model! {
     hidden: 5120,
     vocab: 202_048,
     layers: layers { dense: 24, moe: 24, ffn: 16_384, moe_every: 2 },
-    attention: gqa { heads: 40, kv_heads: 8, head_dim: 128 },
+    attention: gqa { heads: 40, kv_heads: 8, head_dim: 128, window: 8192, full_every: 4 },
     experts: experts { routed: 128, shared: 1, active: 1, ffn: 8192 },
 }
 
@@ -523,7 +525,7 @@ moe_model::moe_model! {
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, beside: dense, gated: off },
     attention: gqa {
         heads: 16, kv_heads: 4, head_dim: 64, bias: all, qk_norm: full, sinks: on, output_gate: on,
-        key_as_value: on,
+        key_as_value: on, window: 4096,
     },
     experts: experts {
         routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
@@ -573,7 +575,7 @@ moe_model::moe_model! {
     layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "amcHM", gated: off },
     attention: compressed {
         heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4,
-        compress_heavy: 128, indexer_heads: 32, indexer_dim: 128,
+        compress_heavy: 128, indexer_heads: 32, indexer_dim: 128, window: 128,
     },
     mixer: gated_delta_net { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 },
     experts: experts {
@@ -594,6 +596,27 @@ moe_model::moe_model! {
 }
 
 moe_model::moe_model! {
+    /// A window in all layers but every second.
+    pub struct WithWindows;
+
+    hidden: 9999,
+    vocab: 10_000,
+    tied_embeddings: on,
+    head_bias: on,
+    norm: layer_bias,
+    norms_per_layer: 4,
+    layer_scalar: on,
+    positions: 2048,
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, gated: off },
+    attention: gqa { heads: 16, kv_heads: 8, head_dim: 96, window: 4096, full_every: 2 },
+    experts: experts {
+        routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
+        router_bias: on, groups: 8, active_groups: 4, correction_bias: parameter, latent: 1024,
+        identity: 32, router_scale: on,
+    },
+}
+
+moe_model::moe_model! {
     /// Every key of grouped-query attention with heads of its own.
     pub struct WithGqa;
 
@@ -609,7 +632,7 @@ moe_model::moe_model! {
     attention: gqa { heads: 16, kv_heads: 8, head_dim: 96, value_dim: 48 },
     mixer: gqa {
         heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: qkv, qk_norm: head, sinks: on,
-        shared_kv: on,
+        shared_kv: on, window: 1024,
     },
     experts: experts {
         routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
@@ -843,15 +866,17 @@ fn main() {
     const { assert!(Llama4Scout::ARCHITECTURE.parameters().total() == 107769861120) };
     const { assert!(Llama4Scout::ARCHITECTURE.active_parameters() == 17172894720) };
     assert_eq!(Llama4Maverick::ARCHITECTURE, moe_model::preset::LLAMA_4_MAVERICK);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 0, key_as_value: On }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 0, key_as_value: On, window: 4096, full_every: 0 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
     let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: None, gated: Off }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: On, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: None, gated: Off }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128, window: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: On, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", Compressed::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, positions: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
+    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, positions: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off, window: 0, full_every: 0 }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
     assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 48, key_as_value: Off }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off, window: 4096, full_every: 2 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
+    assert_eq!(format!("{:?}", WithWindows::ARCHITECTURE), meant);
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 48, key_as_value: Off, window: 0, full_every: 0 }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On, window: 1024 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithGqa::ARCHITECTURE), meant);
     let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Kda(Kda { heads: 32, head_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithKda::ARCHITECTURE), meant);

@@ -5,7 +5,9 @@ use super::leaf::{self, Complaint, cannot_be};
 use super::tree::{Document, Node};
 use super::{ARCHITECTURE, Declared, Fault, Faults, KIND};
 use crate::key::{Key, KeySet};
-use crate::misread::{given_twice, has_no_key, key_help, key_meant, lacks, listed, name_help, one_of};
+use crate::misread::{
+    given_twice, has_no_key, key_help, key_meant, lacks, listed, name_help, one_of, unread_in_serving,
+};
 use crate::preset::PRESETS;
 use crate::spec::{Architecture, Field, Kind, LayerList, Layout, Spec, StageList, Value, Word};
 use crate::text::Text;
@@ -63,7 +65,16 @@ impl Reading {
             self.value(field, node);
         }
         let is_given = |key: Key| given.has(key) || has_preset && !key.is_layout() || meant.contains(&key.name());
-        let missing = fields().filter(|field| field.required && !is_given(field.key));
+        let mut spec = self.spec;
+        // What was meant to serve lacks nothing of training.
+        if given.has(Key::Serving) && !self.written.has(Key::Serving) {
+            spec.choose(Key::Serving, 0);
+        }
+        if owner.is_none() && self.spec.layout.served().is_some() && given.has(Key::Accounting) {
+            let [message, help] = unread_in_serving();
+            self.fault(Key::Accounting.path(), message, help);
+        }
+        let missing = fields().filter(|field| field.is_required(&spec) && !is_given(field.key));
         if let Some(message) = lacks(&named(owner), missing.map(|field| field.key.name())) {
             self.fault(owner.map_or("", Key::path), message, "");
         }

@@ -4,7 +4,7 @@ use super::KIND;
 use super::leaf::Leaf;
 use crate::key::{Key, Numbers};
 use crate::law;
-use crate::spec::{Architecture, Field, Kind, Layout, Mixer, Spec, Value};
+use crate::spec::{Architecture, Batch, Field, Kind, Layout, Mixer, Spec, Value};
 use alloc::format;
 use serde::ser::{Error, SerializeMap};
 use serde::{Serialize, Serializer};
@@ -49,11 +49,14 @@ impl Serialize for Group<'_> {
 
 fn entry<M: SerializeMap>(map: &mut M, field: &'static Field, from: &From<'_>) -> Result<(), M::Error> {
     let name = field.key.name();
-    // What was not said is not written: no list, no mixer, and no number that follows from others.
+    // What was not said is not written: no list, no mixer, nothing of training where there is none, and no number that follows from others.
     let is_unsaid = match field.key {
         Key::StagesList => from.spec.layout.stages.list.is_none(),
         Key::LayersList => from.spec.architecture.layers.list.is_none(),
         Key::Mixer => matches!(from.spec.architecture.mixer, Mixer::None),
+        Key::Serving => from.spec.layout.served().is_none(),
+        Key::Batch => from.spec.layout.served().is_some() && from.spec.layout.batch == Batch::DEFAULT,
+        Key::Accounting => from.spec.layout.served().is_some(),
         key => law::follows_at_zero(key) && from.numbers.of(key) == 0,
     };
     if is_unsaid {
