@@ -14,6 +14,8 @@ mod input;
 mod number;
 #[path = "inspect/report.rs"]
 mod report;
+#[path = "common/table.rs"]
+mod table;
 #[path = "inspect/text.rs"]
 mod text;
 

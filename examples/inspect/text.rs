@@ -2,7 +2,7 @@
 
 use crate::number::grouped;
 use crate::report::{Report, Row};
-use comfy_table::{CellAlignment, Table, TableStyle};
+use crate::table::table;
 use moe_model::Bytes;
 
 /// All of it.
@@ -64,17 +64,4 @@ fn tensors(title: &str, rows: &[Row]) -> String {
         vec![row.name.clone(), shape.join(" x "), grouped(row.count), grouped(row.elements), kind.to_owned()]
     };
     table(title, &["<name", "<shape", "number", "elements", "<"], rows.iter().map(cells))
-}
-
-/// A table below its title: columns hold numbers, on the right, or words, on the left, whose header begins with `<`.
-fn table(title: &str, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new());
-    table.set_header(header.iter().map(|name| name.trim_start_matches('<')));
-    table.add_rows(rows);
-    for (column, name) in table.column_iter_mut().zip(header) {
-        column.set_cell_alignment(if name.starts_with('<') { CellAlignment::Left } else { CellAlignment::Right });
-        column.set_padding((0, 2));
-    }
-    table.lines().fold(format!("\n{title}\n"), |text, line| text + line.trim_end() + "\n")
 }
