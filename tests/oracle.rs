@@ -1,6 +1,8 @@
 //! Whole models against what transformers builds from their published configs: every tensor's name, elements and number.
 //! See `tests/data/README.md` for the files.
 
+use moe_model::preset::DEEPSEEK_V3;
+use moe_model::spec::{Accounting, Spec};
 use moe_model::{Plan, Role, moe_model};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -97,3 +99,23 @@ fn every_tensor_of_the_models() {
 
 /// The same in a constant of the user's crate.
 const _: () = assert!(DeepSeekV3::ARCHITECTURE.parameters().total() == 671_026_404_352);
+
+/// Modules for multi-token prediction on a rank, as megatron-core holds them: a layer each on the last stage, with an
+/// embedding of its own where that stage has none.
+#[test]
+fn modules_for_multi_token_prediction_are_on_the_last_rank() {
+    for (pp, copies) in [(1, 0), (2, 1)] {
+        let mut spec = Spec { architecture: DEEPSEEK_V3, ..Spec::DEFAULT };
+        spec.layout.mesh.pp = pp;
+        spec.layout.stages.first = if pp > 1 { 31 } else { 0 };
+        spec.layout.accounting = Accounting::MEGATRON_CORE;
+        let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+        let of_stages: u64 = (0..pp).map(|stage| plan.budget(stage).parameters().total()).sum();
+        let mtp = DEEPSEEK_V3.mtp_parameters();
+        assert_eq!((of_stages, mtp), (671_026_404_352 + mtp + copies * 129_280 * 7168, 11_610_067_968), "pp {pp}");
+        spec.layout.accounting = Accounting::PAPER;
+        let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+        let of_stages: u64 = (0..pp).map(|stage| plan.budget(stage).parameters().total()).sum();
+        assert_eq!(of_stages, 671_026_404_352, "pp {pp}");
+    }
+}

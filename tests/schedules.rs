@@ -202,8 +202,8 @@ fn stored_activations_are_those_of_the_worst_moment() {
 fn timeline_agrees(plan: &Plan, rank: u64) {
     let (timeline, budget) = (plan.timeline(rank), plan.budget(rank));
     let worst = |phase| timeline.iter().filter(|moment| moment.phase == phase).map(Moment::total).max();
-    for phase in Phase::ALL {
-        let (listed, budgeted) = (worst(*phase).expect("every phase has a moment"), budget.phase(*phase));
+    for phase in [Phase::BetweenSteps, Phase::Forward, Phase::Backward, Phase::OptimizerStep] {
+        let (listed, budgeted) = (worst(phase).expect("every phase has a moment"), budget.phase(phase));
         if plan.chunks() == 1 {
             assert_eq!(listed, budgeted, "{phase:?} of {rank} of {:#?}", plan.spec());
         } else {

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::serving;
 use crate::sizes::Dim;
-use crate::spec::{Beside, Dtype, Switch, ZeroGroups};
+use crate::spec::{Beside, Dtype, Layers, Switch, ZeroGroups};
 use crate::stages::Chunk;
 use crate::tally::{Tally, Units};
 use crate::weights;
@@ -405,6 +405,8 @@ pub(crate) struct Counts {
     pub(crate) dense: Count,
     /// Routers with experts.
     pub(crate) moe: Count,
+    /// What multi-token-prediction modules have around a layer, which is counted among layers.
+    pub(crate) mtp: Count,
     /// Final norms with the loss.
     pub(crate) last: Count,
     /// Tables of heads; not of one that is the embedding of the same rank.
@@ -439,6 +441,7 @@ impl Counts {
         mixers: [Count::ONE; 4],
         dense: Count::ONE,
         moe: Count::ONE,
+        mtp: Count::ONE,
         last: Count::ONE,
         head: Count::ONE,
     };
@@ -448,13 +451,34 @@ impl Counts {
         mixers: [Count::NONE; 4],
         dense: Count::NONE,
         moe: Count::NONE,
+        mtp: Count::NONE,
         last: Count::NONE,
         head: Count::NONE,
     };
 
     /// Those of a chunk, so many micro-batches of which are in flight. All layers and micro-batches of a model are fewer
     /// than 2^32 each, so that no product or sum outgrows 64 bits.
-    pub(crate) const fn of(chunk: &Chunk, micro_batches: u64, beside: Beside) -> Self {
+    pub(crate) const fn of(chunk: &Chunk, micro_batches: u64, layers: &Layers) -> Self {
+        let counts = Self::of_layers(chunk, micro_batches, layers.beside);
+        if chunk.mtp == 0 { counts } else { counts.with_mtp(Count::many(chunk.mtp, micro_batches), layers.moe > 0) }
+    }
+
+    /// With modules that are a layer each, and have an embedding.
+    const fn with_mtp(mut self, mtp: Count, has_experts: bool) -> Self {
+        self.mtp = mtp;
+        self.mixers[0] = self.mixers[0].plus(mtp);
+        if has_experts {
+            self.moe = self.moe.plus(mtp);
+        } else {
+            self.dense = self.dense.plus(mtp);
+        }
+        if self.first.there == 0 {
+            self.first = Count { there: 1, in_flight: mtp.in_flight / mtp.there };
+        }
+        self
+    }
+
+    const fn of_layers(chunk: &Chunk, micro_batches: u64, beside: Beside) -> Self {
         let (first, last) = (chunk.embedding as u64, chunk.head as u64);
         // Blocks that layers with experts have beside these.
         let (attention, dense) = match beside {
@@ -479,6 +503,7 @@ impl Counts {
             },
             dense: Count { there: dense, in_flight: dense * micro_batches },
             moe: Count { there: chunk.moe, in_flight: chunk.moe * micro_batches },
+            mtp: Count::NONE,
             last: Count { there: last, in_flight: last * micro_batches },
             head: Count { there: last, in_flight: 0 },
         }
@@ -501,6 +526,7 @@ impl Counts {
             ],
             dense: self.dense.plus(other.dense),
             moe: self.moe.plus(other.moe),
+            mtp: self.mtp.plus(other.mtp),
             last: self.last.plus(other.last),
             head: self.head.plus(other.head),
         }
@@ -531,6 +557,7 @@ pub(crate) enum Part {
     Heavy,
     Dense,
     Moe,
+    Mtp,
     Last,
     Head,
 }

@@ -9,7 +9,7 @@ use crate::law;
 use crate::saturating::{add, cut, mul};
 use crate::schedule::Run;
 use crate::sizes::Sizes;
-use crate::spec::{Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
+use crate::spec::{Accounting, Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
 use crate::stages::{self, Chunk, Division, Shape, Stage};
 use crate::tally::Units;
 use crate::verdict::{self, LawSet, Violations};
@@ -182,10 +182,26 @@ impl Plan {
         assert!(chunk < self.chunks(), "a rank holds fewer chunks");
         let (place, places) = (self.shape.place(stage, chunk), self.shape.places);
         let (list, layers) = (&self.spec.layout.stages.list, &self.spec.architecture.layers);
-        if list.is_none() {
+        let mut chunk = if list.is_none() {
             self.division.chunk(place, places, layers)
         } else {
             stages::chunk(place, places, list.layers_before(place), list.layers_of(place), layers)
+        };
+        if self.counted_mtp() > 0 {
+            let holder = match list.mtp_stage() {
+                Some(listed) => listed,
+                None => places - 1,
+            };
+            chunk.mtp = if place == holder { self.counted_mtp() } else { 0 };
+        }
+        chunk
+    }
+
+    /// The multi-token-prediction modules that the accounting counts on a rank: megatron-core's; others know none.
+    pub(crate) const fn counted_mtp(&self) -> u64 {
+        match (self.spec.layout.accounting, self.spec.layout.served()) {
+            (Accounting::MegatronCore(_), None) => self.spec.architecture.mtp,
+            _ => 0,
         }
     }
 

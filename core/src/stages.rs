@@ -23,6 +23,9 @@ pub struct Chunk {
     pub embedding: bool,
     /// Whether it holds the final norm, the head and the loss, and any MTP modules that no list puts elsewhere.
     pub head: bool,
+    /// Its multi-token-prediction modules, where the accounting counts them on a rank: with an embedding of their own if
+    /// the chunk has none.
+    pub mtp: u64,
 }
 
 impl Chunk {
@@ -46,6 +49,7 @@ impl Chunk {
             && alike(&self.mixers, &other.mixers)
             && self.embedding == other.embedding
             && self.head == other.head
+            && self.mtp == other.mtp
     }
 }
 
@@ -368,10 +372,11 @@ pub(crate) const fn chunk(place: u64, places: u64, first_layer: u64, count: u64,
     let (embedding, head) = (place == 0, place + 1 == places);
     if layers.has_list() {
         let Blocks { mixers, dense, moe } = layers.listed(first_layer, count);
-        return Chunk { place, first_layer, layers: count, mixers, dense, moe, embedding, head };
+        return Chunk { place, first_layer, layers: count, mixers, dense, moe, embedding, head, mtp: 0 };
     }
     let moe = layers.moe_among(first_layer, count);
-    Chunk { place, first_layer, layers: count, mixers: [count, 0, 0, 0], dense: count - moe, moe, embedding, head }
+    let (mixers, dense) = ([count, 0, 0, 0], count - moe);
+    Chunk { place, first_layer, layers: count, mixers, dense, moe, embedding, head, mtp: 0 }
 }
 
 /// A legal `last` close to an even division: all stages but the last alike, the last with what is left.

@@ -184,7 +184,7 @@ impl Units {
         let (layers, sizes) = (plan.spec().architecture.layers, &plan.sizes());
         let (dense, moe) = (one_if(layers.has_dense()), one_if(layers.moe > 0));
         let mixers = if layers.list.is_none() { ATTENTION_ALONE } else { held(&layers.list) };
-        let counts = Counts { mixers, dense, moe, ..Counts::ONE };
+        let counts = Counts { mixers, dense, moe, mtp: one_if(plan.counted_mtp() > 0), ..Counts::ONE };
         let mut list = Sink::by_part();
         weights::list(&mut list, plan, sizes, counts);
         match plan.spec().layout.served() {
@@ -199,22 +199,22 @@ impl Units {
     #[allow(clippy::cast_possible_truncation)] // chunks are few
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
         let architecture = &plan.spec().architecture;
-        let (tied, beside) = (architecture.tied_embeddings, architecture.layers.beside);
+        let (tied, layers) = (architecture.tied_embeddings, &architecture.layers);
         if plan.chunks() == 1 {
-            return Counts::of(first, in_flight, beside).tied(tied);
+            return Counts::of(first, in_flight, layers).tied(tied);
         }
         let (run, chunks) = (plan.run(), plan.chunks());
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
         let (mut weights, mut chunk) = ([0; CHUNKS_MAX as usize], 0);
         while chunk < chunks {
-            let one = self.parts(&Counts::of(&plan.chunk(stage, chunk), 1, beside)).stored;
+            let one = self.parts(&Counts::of(&plan.chunk(stage, chunk), 1, layers)).stored;
             weights[chunk as usize] = if one > u64::MAX as u128 { 1 << 64 } else { one };
             chunk += 1;
         }
         let moment = run.worst(stage, &weights);
         let (mut counts, mut chunk) = (Counts::NONE, 0);
         while chunk < chunks {
-            counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment), beside));
+            counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment), layers));
             chunk += 1;
         }
         counts.tied(tied)
@@ -254,6 +254,7 @@ impl Units {
         }
         sum.add_many(&self.of[Part::Dense as usize], counts.dense);
         sum.add_many(&self.of[Part::Moe as usize], counts.moe);
+        sum.add_many(&self.of[Part::Mtp as usize], counts.mtp);
         if counts.last.there > 0 {
             sum.add_head(&self.of[Part::Last as usize], counts.last);
         }

@@ -9,7 +9,8 @@ use crate::saturating::cut;
 use crate::tally::{Tally, Units};
 use alloc::vec::Vec;
 
-/// What a rank holds at the worst while one event runs, or between steps and in the optimizer step.
+/// What a rank holds at the worst while one event runs, or between steps and in the optimizer step; of a rank that serves in
+/// each of its phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Moment {
@@ -59,8 +60,8 @@ impl Plan {
     pub fn timeline(&self, stage: u64) -> Vec<Moment> {
         let units = Units::of(self);
         let all = units.stage(self, stage, &self.chunk(stage, 0), self.in_flight(stage));
-        let beside = self.spec().architecture.layers.beside;
-        let of_chunk = |chunk| units.parts(&Counts::of(&self.chunk(stage, chunk), 1, beside));
+        let layers = &self.spec().architecture.layers;
+        let of_chunk = |chunk| units.parts(&Counts::of(&self.chunk(stage, chunk), 1, layers));
         let chunks: Vec<Tally> = (0..self.chunks()).map(of_chunk).collect();
         let bytes = |amount: u128| Bytes::new(cut(amount));
         let rest = |phase, transients| Moment {
@@ -70,6 +71,9 @@ impl Plan {
             activations: Bytes::ZERO,
             transients: bytes(transients),
         };
+        if self.spec().layout.served().is_some() {
+            return self.phases().iter().map(|phase| rest(*phase, all.transients(*phase))).collect();
+        }
         let mut moments = Vec::new();
         moments.push(rest(Phase::BetweenSteps, 0));
         let mut held = 0;

@@ -47,6 +47,10 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         let routed = weight(plan, Module::RoutedExperts, counts.moe.there);
         experts(list, plan, sizes, &router, &routed, &weight(plan, Module::SharedExperts, counts.moe.there));
     }
+    if counts.mtp.there > 0 {
+        list.part(Part::Mtp);
+        mtp_entrance(list, plan, sizes, &weight(plan, Module::Mtp, counts.mtp.there));
+    }
     if counts.last.there > 0 {
         list.part(Part::Last);
         ends(list, plan, sizes, counts.last.there);
@@ -156,10 +160,7 @@ const fn layer_norms(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, norm: &Ent
 pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
     let (sizes, architecture) = (&plan.sizes(), &plan.spec().architecture);
     let w = &weight(plan, Module::Mtp, architecture.mtp);
-    list.push(w, "eh_proj.weight", [sizes.hidden, sizes.hidden_twice, ONE, ONE]);
-    list.push(w, "enorm.weight", [sizes.hidden, ONE, ONE, ONE]);
-    list.push(w, "hnorm.weight", [sizes.hidden, ONE, ONE, ONE]);
-    list.push(w, "shared_head.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    mtp_entrance(list, plan, sizes, w);
     At { plan, sizes, slot: Slot::Attention }.weights(list, w, w);
     layer_norms(list, plan, sizes, w);
     if architecture.layers.moe > 0 {
@@ -167,6 +168,15 @@ pub(crate) const fn list_mtp(list: &mut Sink<'_>, plan: &Plan) {
     } else {
         dense_ffn(list, plan, sizes, w);
     }
+}
+
+/// What modules have around their layer: a projection, split over tensor-parallel ranks, and three norms.
+const fn mtp_entrance(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry) {
+    let split = sizes.hidden.split(Over::Tp, plan.spec().layout.mesh.tp);
+    list.push(w, "eh_proj.weight", [split, sizes.hidden_twice, ONE, ONE]);
+    list.push(w, "enorm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    list.push(w, "hnorm.weight", [sizes.hidden, ONE, ONE, ONE]);
+    list.push(w, "shared_head.norm.weight", [sizes.hidden, ONE, ONE, ONE]);
 }
 
 /// The router's correction bias.

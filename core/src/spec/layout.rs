@@ -402,8 +402,8 @@ group! {
 }
 
 kinds! {
-    /// By whose rules activations and transients are counted. None of these counts MTP modules or the router's correction
-    /// bias on a rank.
+    /// By whose rules activations and transients are counted. Modules for multi-token prediction are counted on a rank by
+    /// megatron-core's alone, their weights among them; the router's correction bias by none.
     Accounting {
         /// arXiv:2502.07846.
         Paper = "paper",

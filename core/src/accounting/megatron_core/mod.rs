@@ -29,6 +29,7 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     of.mixer(list, Slot::Heavy, counts.mixers[3]);
     of.dense(list, counts.dense);
     of.moe(list, counts.moe);
+    of.mtp(list, counts.mtp);
     of.first(list, counts.first);
     of.last(list, counts.last);
 }
@@ -428,7 +429,48 @@ impl Of<'_> {
         self.dropped(list, &kept, "embedding dropout mask");
     }
 
-    /// Final norm, head and vocabulary-parallel loss.
+    /// What modules for multi-token prediction save around their layer: two norms, of the next tokens' embeddings and of the
+    /// hidden states, what they make side by side, and a norm behind it; and what their losses are masked with.
+    const fn mtp(self, list: &mut Sink<'_>, count: Count) {
+        if count.there == 0 {
+            return;
+        }
+        list.part(Part::Mtp);
+        let kept = &saved(self.plan, count, self.source()).of(Module::Mtp);
+        let Sizes { batch, context, own_tokens, hidden_twice, .. } = *self.sizes;
+        let (int64, tokens) = (&kept.stored_as(Element::INT64), [batch, context, ONE, ONE]);
+        list.push(int64, "ids of next tokens", tokens);
+        list.push(kept, "embedding norm input", self.own());
+        self.norm_inside(
+            list,
+            kept,
+            ["embedding norm input", "embedding norm statistics", "embedding norm result"],
+            self.own(),
+            self.each(ONE),
+        );
+        list.push(kept, "hidden norm input", self.own());
+        self.norm_inside(
+            list,
+            kept,
+            ["hidden norm input", "hidden norm statistics", "hidden norm result"],
+            self.own(),
+            self.each(ONE),
+        );
+        list.push(kept, "embedding and hidden, normed", [batch, own_tokens, hidden_twice, ONE]);
+        list.push(kept, "module norm input", self.own());
+        self.norm_inside(
+            list,
+            kept,
+            ["module norm input", "module norm statistics", "module norm result"],
+            self.own(),
+            self.each(ONE),
+        );
+        list.push(int64, "mask of next tokens", tokens);
+        list.push(int64, "number of next tokens", [ONE; 4]);
+        list.push(&kept.stored_as(Element::FP32), "loss of next tokens", tokens);
+    }
+
+    /// Final norm, head and vocabulary-parallel loss: of each token, and of each that modules predict.
     const fn last(self, list: &mut Sink<'_>, count: Count) {
         if count.there == 0 {
             return;
@@ -442,16 +484,18 @@ impl Of<'_> {
         }
         let names = ["final norm input", "final norm statistics", "final norm result"];
         self.norm_inside(list, kept, names, self.own(), self.each(ONE));
-        list.push(kept, "head input", self.own());
-        let (logits, fp32) = ([batch, context, vocab, ONE], &kept.stored_as(Element::FP32));
+        let losses = 1 + self.plan.counted_mtp();
+        list.push(&kept.times(losses), "head input", self.own());
+        let of_loss = &kept.times(losses);
+        let (logits, fp32) = ([batch, context, vocab, ONE], &of_loss.stored_as(Element::FP32));
         match self.options.loss {
             Loss::VocabParallel => {
                 list.push(fp32, "softmax of logits", logits);
-                list.push(&kept.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);
-                list.push(&kept.stored_as(Element::INT64), "masked targets", [batch, context, ONE, ONE]);
+                list.push(&of_loss.stored_as(Element::MASK), "mask of targets", [batch, context, ONE, ONE]);
+                list.push(&of_loss.stored_as(Element::INT64), "masked targets", [batch, context, ONE, ONE]);
             }
             Loss::Engine => list.push(fp32, "gradient of logits", logits),
-            Loss::EngineInPlace => list.push(kept, "gradient of logits", logits),
+            Loss::EngineInPlace => list.push(of_loss, "gradient of logits", logits),
         }
         self.head_works(list, kept);
     }

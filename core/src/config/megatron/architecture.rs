@@ -47,6 +47,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Architecture {
             ..Layers::DEFAULT
         },
         attention,
+        mtp: fields.optional("mtp-num-layers").unwrap_or(0),
         experts: if has_experts { experts(fields, ffn) } else { Experts::DEFAULT },
         ..Architecture::DEFAULT
     }
