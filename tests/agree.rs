@@ -208,7 +208,10 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     let count = if random.bool() { random.u64(1..9) } else { layout.mesh.pp * random.u64(1..5) };
     layout.batch = Batch { sequence: pick(random, &[4, 8, 12]), micro: random.u64(1..3), count, ..Batch::DEFAULT };
     layout.routing = if random.bool() {
-        Routing::Dropless(Dropless { skew: Factor::thousandths(random.u64(1000..1800)) })
+        let skew = Factor::thousandths(random.u64(1000..1800));
+        // Of what was drawn before, so that a key more leaves the other draws alone.
+        let is_worst = skew.thousandths.is_multiple_of(5);
+        if is_worst { Routing::WORST } else { Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT }) }
     } else {
         Routing::Capacity(Capacity { factor: Factor::thousandths(random.u64(1..3000)) })
     };
@@ -737,4 +740,34 @@ fn the_compiler_and_the_run_time_agree() {
     assert_eq!(run_time, Literal::MAIN);
     assert_eq!(run_time.peak(), PEAK);
     assert_eq!(run_time.budget(1), BUDGET);
+}
+
+/// All tokens of the expert group choose experts of one rank as far as it has any: counted copy by copy.
+#[test]
+fn the_worst_load_is_what_one_rank_can_get() {
+    for (routed, active, ep) in [(8, 2, 4), (8, 3, 4), (16, 4, 2), (16, 4, 16), (4, 4, 1)] {
+        let mut spec = Spec::DEFAULT;
+        spec.architecture.layers = Layers { moe: 1, ..Layers::DEFAULT };
+        spec.architecture.experts = Experts { routed, active, ffn: 4, ..Experts::DEFAULT };
+        spec.layout.mesh = Mesh { dp: ep, ep, ..Mesh::DEFAULT };
+        spec.layout.batch = Batch { sequence: 6, micro: 2, ..Batch::DEFAULT };
+        let rows = |routing| {
+            let plan = Plan::new(Spec { layout: Layout { routing, ..spec.layout }, ..spec }).expect("it is legal");
+            plan.routed_rows(Pool::Group)
+        };
+        // Each token takes the experts of the first rank, then others.
+        let mut copies = vec![0; usize::try_from(ep).expect("ranks are few")];
+        for _token in 0..ep * 12 {
+            (0..active).for_each(|expert| copies[usize::try_from(expert / (routed / ep)).expect("they are few")] += 1);
+        }
+        assert_eq!(rows(Routing::WORST), copies[0], "{routed} experts, {active} a token, over {ep} ranks");
+        // Balanced, a rank's experts get as many copies as its own tokens make, whatever the group.
+        assert_eq!(rows(Routing::BALANCED), 12 * active);
+        // The load of that worst case says the same as its name.
+        let plan = Plan::new(spec).expect("it is legal");
+        let loads: Vec<u64> = (0..routed).map(|expert| if expert < active { ep * 12 } else { 0 }).collect();
+        let skew = plan.skew_of(&loads).expect("there is a load");
+        assert_eq!(rows(Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT })), copies[0]);
+        assert_eq!((plan.skew_of(&[1]), plan.skew_of(&vec![0; loads.len()])), (None, None));
+    }
 }

@@ -71,7 +71,7 @@ fn keys_are_offered(editor: &mut Editor) {
             "placement precision modules serving target",
         ),
         ("..Node }", "z│, ..Node }", WIDE_LACKS),
-        ("skew: 1.25", "s│", "skew"),
+        ("skew: 1.25", "s│", "load skew"),
     ] {
         assert_eq!(editor.offered(from, to), words(offered), "{to}");
     }
@@ -97,7 +97,7 @@ fn values_are_offered(editor: &mut Editor) {
         ("schedule: gpipe", "schedule: │", SCHEDULES),
         ("sequence_parallel: on", "sequence_parallel: o│", "off on"),
         ("zero: optimizer", "zero: optimizer│", "none optimizer gradients parameters zero"),
-        ("routing: dropless { skew: 1.25 }", "routing: │", "balanced dropless capacity"),
+        ("routing: dropless { skew: 1.25 }", "routing: │", "balanced worst dropless capacity"),
         ("headroom: percent(10)", "headroom: p│", "percent"),
         ("..Node", "..N│", "Node Wide"),
     ] {

@@ -237,6 +237,10 @@ const BREACHES: &[Breach] = &[
         s.layout.zero = Zero { groups: ZeroGroups::Uniform, ways: 32, instances: 2, ..s.layout.zero };
     }),
     ("skew-range", |s| set(s, Key::RoutingSkew, 9500)),
+    ("skew-unused", |s| {
+        s.layout.routing = Routing::WORST;
+        set(s, Key::RoutingSkew, 1500);
+    }),
     ("capacity-factor", |s| s.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(0) })),
     ("block-heads", |s| {
         (s.layout.precision.block, s.layout.mesh.tp) = (128, 128);

@@ -391,7 +391,10 @@ fn objection_3(rows: &mut Rows) {
     for (name, pool) in [("paper", Pool::Replica), ("ep", Pool::Group)] {
         for (factor, thousandths) in [("1.0", 1000), ("1.5", 1500), ("2", 2000), ("4", 4000), ("8", 8000)] {
             let skew = Factor::thousandths(thousandths);
-            rows.put(format!("o3.{name}.dyn.I{factor}"), routed(pool, Routing::Dropless(Dropless { skew })));
+            rows.put(
+                format!("o3.{name}.dyn.I{factor}"),
+                routed(pool, Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT })),
+            );
         }
         let factors = [("1.0", 1000), ("1.25", 1250), ("1.5", 1500), ("2", 2000), ("4", 4000), ("8", 8000)];
         for (name_of_factor, thousandths) in factors.into_iter().chain([("32", 32_000)]) {
@@ -431,7 +434,7 @@ fn further(rows: &mut Rows) {
 fn fixtures() -> Vec<(&'static str, u64, Plan, u64)> {
     let skewed = |plan: &Plan, factor: u64| {
         let skew = Factor::thousandths(factor * 1000);
-        changed(plan, |spec| spec.layout.routing = Routing::Dropless(Dropless { skew }))
+        changed(plan, |spec| spec.layout.routing = Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT }))
     };
     let a = [1, 2].map(|factor| ("A", factor, skewed(&HandSized::MAIN, factor), 2));
     let b = [1, 2, 8].map(|factor| ("B", factor, skewed(&DeepSeekV3::WORKED, factor), 1));
@@ -502,7 +505,7 @@ fn every_row_by_its_id() {
 fn the_skew_at_which_stage_1_overtakes() {
     let worst = |thousandths| {
         let skew = Factor::thousandths(thousandths);
-        let plan = plan(|spec| spec.layout.routing = Routing::Dropless(Dropless { skew }));
+        let plan = plan(|spec| spec.layout.routing = Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT }));
         let stored = |stage| plan.budget(stage).stored_activations();
         u64::from(stored(1) > stored(0))
     };
@@ -606,7 +609,7 @@ fn every_skew_of_the_file() {
         let pool = if row["pool"] == "ep" { Pool::Group } else { Pool::Replica };
         let factor = |key: &str| row[key].as_f64().map(|f| Factor::thousandths((f * 1000.0).round() as u64));
         let routing = match (factor("imbalance"), factor("capacity_factor")) {
-            (Some(skew), None) => Routing::Dropless(Dropless { skew }),
+            (Some(skew), None) => Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT }),
             (None, Some(factor)) => Routing::Capacity(Capacity { factor }),
             both => panic!("a row is skewed or bounded: {both:?}"),
         };

@@ -158,6 +158,7 @@ keys! {
     ModulesExperts = "modules.experts",
     ModulesDense = "modules.dense",
     Routing = "routing",
+    RoutingLoad = "routing.load",
     RoutingSkew = "routing.skew",
     RoutingFactor = "routing.factor",
     Serving = "serving",

@@ -9,7 +9,7 @@ use crate::law;
 use crate::saturating::{add, cut, mul};
 use crate::schedule::Run;
 use crate::sizes::Sizes;
-use crate::spec::{Accounting, Attention, Factor, Gqa, Layout, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
+use crate::spec::{Accounting, Attention, Factor, Gqa, Layout, Load, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
 use crate::stages::{self, Chunk, Division, Shape, Stage};
 use crate::tally::Units;
 use crate::verdict::{self, LawSet, Violations};
@@ -353,9 +353,12 @@ impl Plan {
         let local = add(experts.routed, self.spec.layout.placement.redundant_experts) / ep;
         match self.spec.layout.routing {
             Routing::Dropless(dropless) => {
-                let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
                 // No token sends a rank more copies than it has experts.
                 let most = mul(pooled, if local < experts.active { local } else { experts.active });
+                if matches!(dropless.load, Load::Worst) {
+                    return most;
+                }
+                let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
                 if hottest < most { hottest } else { most }
             }
             Routing::Capacity(capacity) => mul(self.slots(pooled, capacity.factor), local),
@@ -374,6 +377,37 @@ impl Plan {
                 (copies.saturating_sub(kept), copies)
             }
         }
+    }
+
+    /// The skew of a load: how many copies of tokens each routed expert gets, in the order of experts, whose hottest rank
+    /// gets so many times the balanced load, to a thousandth, rounded up; to declare as `routing.skew`.
+    ///
+    /// ```
+    /// use moe_model_core::preset::MIXTRAL_8X7B;
+    /// use moe_model_core::spec::{Factor, Mesh, Spec};
+    /// use moe_model_core::Plan;
+    ///
+    /// let mut spec = Spec { architecture: MIXTRAL_8X7B, ..Spec::DEFAULT };
+    /// spec.layout.mesh = Mesh { dp: 4, ep: 4, ..Mesh::DEFAULT };
+    /// let plan = Plan::new(spec).expect("the layout is legal");
+    /// // The third of four ranks gets 150 of 400 copies.
+    /// let skew = plan.skew_of(&[50, 50, 40, 60, 90, 60, 25, 25]);
+    /// assert_eq!(skew, Some(Factor::thousandths(1500)));
+    /// ```
+    ///
+    /// `None` if there are not as many loads as experts, or no load at all.
+    #[must_use]
+    pub fn skew_of(&self, loads: &[u64]) -> Option<Factor> {
+        let (routed, ep) = (self.spec.architecture.experts.routed, self.spec.layout.mesh.ep);
+        let local = usize::try_from(routed.checked_div(ep)?).ok()?;
+        let sum = |loads: &[u64]| loads.iter().map(|load| u128::from(*load)).sum::<u128>();
+        if loads.len() as u64 != routed || local == 0 || sum(loads) == 0 {
+            return None;
+        }
+        let hottest = loads.chunks(local).map(sum).max()?;
+        let skew = (hottest * u128::from(ep) * 1000).div_ceil(sum(loads));
+        // Rounded up it may be more than can be.
+        Some(Factor::thousandths(cut(skew)).min(self.worst_skew()))
     }
 
     /// The worst skew that routing allows, to a thousandth.

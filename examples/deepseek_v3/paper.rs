@@ -213,7 +213,7 @@ fn compare_worst(plan: &Plan) -> Comparison {
 /// What routing does to the activations of one micro-batch (objection 3).
 fn compare_routing(plan: &Plan) -> Result<[Comparison; 2], Violations> {
     let skew = plan.worst_skew();
-    let hot = plan.changed(|spec| spec.layout.routing = Routing::Dropless(Dropless { skew }))?;
+    let hot = plan.changed(|spec| spec.layout.routing = Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT }))?;
     let grid = plan.changed(|spec| {
         if let Accounting::Paper(paper) = &mut spec.layout.accounting {
             paper.pool = Pool::Group;

@@ -130,6 +130,7 @@ const OTHERS: &[&str] = &[
     "zero-ways-unused",
     "zero-instances-unused",
     "skew-range",
+    "skew-unused",
     "capacity-factor",
     "megatron-schedules",
     "deepspeed-schedules",

@@ -730,6 +730,13 @@ pub const LAWS: &[Law] = &[
         "the hottest rank gets at least the balanced load, and at most one copy of every token for each expert it can use",
     ),
     law(
+        "skew-unused",
+        &[Key::RoutingSkew, Key::RoutingLoad],
+        AtMost(Of(Key::RoutingSkew), Just(1000)),
+        When::WorstLoad,
+        "under `load: worst` the hottest rank gets all that it can",
+    ),
+    law(
         "capacity-factor",
         &[Key::RoutingFactor],
         Rule::FactorIsPossible,

@@ -2,7 +2,7 @@
 
 use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
-use crate::spec::{Context, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
+use crate::spec::{Context, Load, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
 
 /// Where a law applies.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +161,8 @@ pub enum When {
     Pipelined,
     /// Where some layers have experts and no token is dropped.
     Dropless,
+    /// Where the hottest rank gets all that it can.
+    WorstLoad,
     /// Where some layers have experts of bounded capacity.
     Capacity,
 }
@@ -343,6 +345,7 @@ impl When {
             }
             Self::Pipelined => of[Key::MeshPp as usize] > 1,
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
+            Self::WorstLoad => of[Key::RoutingLoad as usize] == Load::Worst as u64 && n.get(Key::RoutingLoad).is_some(),
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
             Self::Spaced => moe && of[Key::LayersMoeEvery as usize] > 1 && of[Key::LayersList as usize] == 0,
@@ -394,6 +397,7 @@ impl When {
             | Self::Compressed
             | Self::NotCompressed
             | Self::Transformers
+            | Self::WorstLoad
             | Self::Torchtitan
             | Self::Serving
             | Self::Training

@@ -315,9 +315,21 @@ group! {
     }
 }
 
+words! {
+    /// How much the hottest rank gets where no token is dropped.
+    Load {
+        /// `routing.skew` times the balanced load.
+        Skew = "skew",
+        /// All that can be: of every token as many copies as the rank has experts, or as a token has copies.
+        Worst = "worst",
+    }
+}
+
 group! {
-    /// No token is dropped; the hottest rank gets `skew` times the balanced load.
+    /// No token is dropped; the hottest rank gets `skew` times the balanced load, or all that it can.
     Dropless {
+        /// How much the hottest rank gets.
+        load: Load = RoutingLoad, default Load::Skew;
         /// Load of the hottest rank over the balanced load.
         skew: decimal = RoutingSkew, default Factor::ONE;
     }
@@ -345,6 +357,8 @@ group_words! {
     Routing, routing {
         /// Dropless, and every expert gets the same load.
         BALANCED = balanced: Self::Dropless(Dropless::DEFAULT);
+        /// Dropless, and the hottest rank gets all that it can.
+        WORST = worst: Self::Dropless(Dropless { load: Load::Worst, ..Dropless::DEFAULT });
     }
 }
 

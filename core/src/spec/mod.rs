@@ -22,8 +22,8 @@ pub(crate) use architecture::Blocks;
 pub use architecture::{Architecture, Beside, CorrectionBias, Experts, Layers, Norm};
 pub use layer_list::{LayerKind, LayerList};
 pub use layout::{
-    Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Mesh, Modules, Paper, Placement, Pool,
-    Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
+    Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Load, Mesh, Modules, Paper, Placement,
+    Pool, Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
     ZeroStage,
 };
 #[doc(hidden)]
