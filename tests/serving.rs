@@ -362,6 +362,18 @@ fn what_experts_work_on() {
     assert_eq!(rows(Mesh { dp: 4, ep: 4, ..Mesh::DEFAULT }), [8192 * 8, 64 * 8]);
 }
 
+/// No event of a step runs.
+#[test]
+fn a_timeline_of_prompts_and_tokens() {
+    let plan = plan(of(preset::JAMBA_V0_1, over(2), Serving { requests: 4, context: 4096, ..Serving::DEFAULT }));
+    let (moments, budget) = (plan.timeline(0), plan.budget(0));
+    assert_eq!(moments.iter().map(|moment| moment.phase).collect::<Vec<_>>(), plan.phases());
+    for moment in moments {
+        assert_eq!((moment.event, moment.activations), (None, Bytes::ZERO));
+        assert_eq!((moment.standing, moment.total()), (budget.static_bytes(), budget.phase(moment.phase)));
+    }
+}
+
 /// The longest context fits, and one block more does not; so do the most requests, and not one more.
 #[test]
 fn searches_are_exact() {

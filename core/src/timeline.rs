@@ -35,7 +35,8 @@ impl Moment {
 }
 
 impl Plan {
-    /// What a rank of a stage holds, moment after moment of a step.
+    /// What a rank of a stage holds, moment after moment of a step; of a layout that serves once loaded, while prompts run, and
+    /// while single tokens do.
     ///
     /// Activations of a chunk count whole from its forward on. What is in flight follows from the events of the rank, so
     /// that the largest moment is the budget's peak where a rank holds one chunk; of several the budget takes the largest
