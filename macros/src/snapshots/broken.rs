@@ -95,12 +95,12 @@ const _: () = {
             __at: ::core::primitive::usize,
             __laws: [::core::primitive::u128; 2],
         ) {
-            __enforce(__at, __laws, B, [124615124609898255518808483764767235, 16384], S)
+            __enforce(__at, __laws, B, [124615124609898255518808483764767235, 32768], S)
         }
         const _: () = e(
             116,
             [151115727451828646838272, 170141183460469231731687303715884105728],
         );
-        const _: () = __enforce_budget(135usize, B, S);
+        const _: () = __enforce_budget(136usize, B, S);
     }
 };

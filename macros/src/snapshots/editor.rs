@@ -184,6 +184,7 @@ fn editor() {
         }
         pub mod routing {
             pub use ::moe_model::spec::routing::balanced as balanced;
+            pub use ::moe_model::spec::routing::worst as worst;
             pub use ::moe_model::spec::Dropless as dropless;
             pub use ::moe_model::spec::Capacity as capacity;
         }
@@ -373,6 +374,10 @@ fn editor() {
         pub mod mixer_shared_kv {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod routing_load {
+            pub use ::moe_model::spec::Load::Skew as skew;
+            pub use ::moe_model::spec::Load::Worst as worst;
         }
         pub mod serving_cache {
             pub use ::moe_model::spec::Dtype::None as none;
