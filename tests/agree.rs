@@ -34,6 +34,7 @@ fn spec(random: &mut fastrand::Rng) -> Spec {
         moe,
         ffn: pick(random, &[4, 8, 12]),
         moe_every,
+        bias: if lead == 1 { Switch::On } else { Switch::Off },
         beside: pick(random, &[Beside::None, Beside::None, Beside::None, Beside::Dense, Beside::TwoBlocks]),
         gated: pick(random, Switch::ALL),
         list: LayerList::NONE,

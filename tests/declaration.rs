@@ -63,6 +63,7 @@ const EVERY_KEY: Architecture = Architecture {
         list: LayerList::NONE,
         beside: Beside::Dense,
         gated: Switch::Off,
+        bias: Switch::On,
     },
     attention: Attention::Gqa(Gqa {
         heads: 16,

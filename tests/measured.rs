@@ -44,6 +44,20 @@ fn runs_with_experts_are_predicted() {
     }
 }
 
+/// The same of dense models. Where ranks interleave chunks, what the schedule's own variables keep alive between steps, some
+/// tensors of a micro-batch's hidden states, is not modelled: their static bytes are up to 6 % more.
+#[test]
+fn dense_runs_are_predicted() {
+    let report = report("tests/data/measured/megatron_ci_dense.json");
+    assert_eq!(
+        (&report["summary"]["peak"]["count"], &report["summary"]["outside_the_model"]),
+        (&112.into(), &3.into())
+    );
+    at_most(&report, "/static/median_abs_percent", 2.0);
+    at_most(&report, "/static/worst_abs_percent", 6.0);
+    at_most(&report, "/peak/median_abs_percent", 1.0);
+}
+
 /// Without what libraries and frameworks hold beside the model, the same rows are far off: the test above can fail.
 #[test]
 fn workspaces_are_what_small_runs_hold() {

@@ -43,6 +43,7 @@ keys! {
     LayersList = "layers.list",
     LayersBeside = "layers.beside",
     LayersGated = "layers.gated",
+    LayersBias = "layers.bias",
     Attention = "attention",
     AttentionHeads = "attention.heads",
     AttentionKvHeads = "attention.kv_heads",

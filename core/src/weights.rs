@@ -251,6 +251,18 @@ const fn dense_ffn(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry) {
     }
     list.push(w, "mlp.up_proj.weight", [sizes.dense_ffn, sizes.hidden, ONE, ONE]);
     list.push(w, "mlp.down_proj.weight", [sizes.hidden, sizes.dense_ffn, ONE, ONE]);
+    if plan.spec().architecture.layers.bias.is_on() {
+        dense_biases(list, plan, sizes, w);
+    }
+}
+
+/// Apart, since const evaluation sets up all of a function that it calls.
+const fn dense_biases(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, w: &Entry) {
+    if plan.spec().architecture.layers.gated.is_on() {
+        list.push(w, "mlp.gate_proj.bias", [sizes.dense_ffn, ONE, ONE, ONE]);
+    }
+    list.push(w, "mlp.up_proj.bias", [sizes.dense_ffn, ONE, ONE, ONE]);
+    list.push(w, "mlp.down_proj.bias", [sizes.hidden, ONE, ONE, ONE]);
 }
 
 const fn experts(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, router: &Entry, routed: &Entry, shared: &Entry) {

@@ -27,6 +27,8 @@ group! {
         beside: Beside = LayersBeside, default Beside::None;
         /// Whether feed-forward networks, experts among them, have a gate: three matrices, or two without (Nemotron-H).
         gated: Switch = LayersGated, default Switch::On;
+        /// Whether the projections of dense feed-forward networks have a bias (GPT-2).
+        bias: Switch = LayersBias, default Switch::Off;
     }
 }
 

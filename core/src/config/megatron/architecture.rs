@@ -4,7 +4,7 @@ use super::super::fields::Fields;
 use super::values::{pattern, thousandths};
 use super::{Pattern, bounded};
 use crate::spec::{
-    Architecture, Attention, CorrectionBias, Experts, Gqa, LayerList, Layers, Mla, Norm, QkNorm, Switch,
+    Architecture, Attention, Bias, CorrectionBias, Experts, Gqa, LayerList, Layers, Mla, Norm, QkNorm, Switch,
 };
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -24,13 +24,14 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Architecture {
     let words = &[r#""learned_absolute""#, r#""rope""#, r#""none""#, r#""yarn""#];
     let is_learned = matches!(fields.word("position-embedding-type", words), None | Some(0));
     let longest = fields.positive("max-position-embeddings");
-    if !fields.switch("disable-bias-linear", Switch::Off).is_on() {
-        fields.refuse_absent("disable-bias-linear", "biases of projections are not modelled");
-    }
+    let bias = match fields.switch("disable-bias-linear", Switch::Off) {
+        Switch::On => Switch::Off,
+        Switch::Off => Switch::On,
+    };
     let attention = if fields.switch("multi-latent-attention", Switch::Off).is_on() {
-        Attention::Mla(mla(fields, heads))
+        Attention::Mla(mla(fields, heads, bias))
     } else {
-        Attention::Gqa(gqa(fields, heads))
+        Attention::Gqa(gqa(fields, heads, bias))
     };
     Architecture {
         hidden,
@@ -48,7 +49,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Architecture {
         },
         attention,
         mtp: fields.optional("mtp-num-layers").unwrap_or(0),
-        experts: if has_experts { experts(fields, ffn) } else { Experts::DEFAULT },
+        experts: if has_experts { experts(fields, ffn, bias) } else { Experts::DEFAULT },
         ..Architecture::DEFAULT
     }
 }
@@ -123,18 +124,26 @@ fn listed(fields: &mut Fields<'_>, letters: &str) -> Pattern {
     Pattern { dense: letters.len() as u64 - moe, moe, list }
 }
 
-fn gqa(fields: &mut Fields<'_>, heads: u64) -> Gqa {
+fn gqa(fields: &mut Fields<'_>, heads: u64, bias: Switch) -> Gqa {
     let is_grouped = fields.switch("group-query-attention", Switch::Off).is_on();
     let groups = fields.optional("num-query-groups").unwrap_or(1);
     let qk_norm = if fields.switch("qk-layernorm", Switch::Off).is_on() { QkNorm::Head } else { QkNorm::None };
     let head_dim = fields.optional("kv-channels").unwrap_or(0);
-    Gqa { heads, kv_heads: if is_grouped { groups } else { heads }, head_dim, qk_norm, ..Gqa::DEFAULT }
+    let bias = match (bias, fields.switch("add-qkv-bias", Switch::Off)) {
+        (Switch::On, _) => Bias::All,
+        (Switch::Off, Switch::On) => Bias::Qkv,
+        (Switch::Off, Switch::Off) => Bias::None,
+    };
+    Gqa { bias, heads, kv_heads: if is_grouped { groups } else { heads }, head_dim, qk_norm, ..Gqa::DEFAULT }
 }
 
 /// The defaults are those of Megatron-LM's `MLATransformerConfig`.
-fn mla(fields: &mut Fields<'_>, heads: u64) -> Mla {
+fn mla(fields: &mut Fields<'_>, heads: u64, bias: Switch) -> Mla {
     for idle in ["kv-channels", "group-query-attention", "num-query-groups"] {
         fields.pass(idle);
+    }
+    if bias.is_on() {
+        fields.refuse_absent("disable-bias-linear", "biases of latent attention are not modelled");
     }
     if !fields.switch("qk-layernorm", Switch::Off).is_on() {
         fields.refuse_absent("qk-layernorm", "latents without norms are not modelled");
@@ -150,13 +159,14 @@ fn mla(fields: &mut Fields<'_>, heads: u64) -> Mla {
     }
 }
 
-fn experts(fields: &mut Fields<'_>, ffn: u64) -> Experts {
+fn experts(fields: &mut Fields<'_>, ffn: u64, bias: Switch) -> Experts {
     let shared_ffn = fields.optional("moe-shared-expert-intermediate-size").unwrap_or(0);
     let has_bias = fields.switch("moe-router-enable-expert-bias", Switch::Off).is_on();
     Experts {
         routed: fields.positive("num-experts"),
         active: fields.optional("moe-router-topk").unwrap_or(2),
         ffn: fields.optional("moe-ffn-hidden-size").unwrap_or(ffn),
+        bias,
         shared: u64::from(shared_ffn > 0),
         shared_ffn,
         shared_gate: fields.switch("moe-shared-expert-gate", Switch::Off),
