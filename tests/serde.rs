@@ -461,7 +461,7 @@ fn words_that_are_not_in_the_list() {
         (
             "routing",
             Json::from("even"),
-            "`routing` cannot be `even`\n= help: write `balanced`, or a table of kind `dropless` or `capacity`",
+            "`routing` cannot be `even`\n= help: write `balanced` or `worst`, or a table of kind `dropless` or `capacity`",
         ),
         ("mesh", Json::Null, "`mesh` cannot be null\n= help: write a table of its keys"),
     ] {

@@ -17,6 +17,7 @@ mod bytes;
 pub mod checkpoint;
 #[cfg(feature = "config")]
 pub mod config;
+pub mod cost;
 #[cfg(feature = "alloc")]
 mod declaration;
 pub mod device;

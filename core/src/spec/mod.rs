@@ -265,9 +265,13 @@ impl Spec {
             Key::Device => l.device = Device::at(code),
             Key::Headroom => l.headroom = percent(code),
             Key::Zero => l.zero = Zero::both(ZeroStage::at(code)),
-            Key::Stages | Key::Routing => {
+            Key::Stages => {
                 assert!(code == 0, "the list of choices is shorter");
                 self.choose(key, 0);
+            }
+            Key::Routing => {
+                assert!(code < Routing::WORDS.len() as u64, "the list of choices is shorter");
+                l.routing = if code == 0 { Routing::BALANCED } else { Routing::WORST };
             }
             Key::Accounting => self.choose(key, code),
             Key::Mixer => {

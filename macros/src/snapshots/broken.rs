@@ -64,7 +64,7 @@ impl Small {
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of([
             151115727451828646838272, 0,
         ])
-        .broken(&Self::__SPEC_MAIN, [83076749736557242056487941267521536, 0]);
+        .broken(&Self::__SPEC_MAIN, [166153499473114484112975882535043072, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].
@@ -95,10 +95,10 @@ const _: () = {
             __at: ::core::primitive::usize,
             __laws: [::core::primitive::u128; 2],
         ) {
-            __enforce(__at, __laws, B, [124615124609898255518808483764767235, 32768], S)
+            __enforce(__at, __laws, B, [249230249219796511037616967529531907, 65536], S)
         }
         const _: () = e(
-            116,
+            117,
             [151115727451828646838272, 170141183460469231731687303715884105728],
         );
         const _: () = __enforce_budget(136usize, B, S);

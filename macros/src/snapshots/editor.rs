@@ -121,6 +121,10 @@ fn editor() {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }
+        pub mod layers_bias {
+            pub use ::moe_model::spec::Switch::Off as off;
+            pub use ::moe_model::spec::Switch::On as on;
+        }
         pub mod experts_bias {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;

@@ -522,7 +522,9 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, beside: dense, gated: off },
+    layers: layers {
+        dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, beside: dense, gated: off, bias: on,
+    },
     attention: gqa {
         heads: 16, kv_heads: 4, head_dim: 64, bias: all, qk_norm: full, sinks: on, output_gate: on,
         key_as_value: on, window: 4096,
@@ -546,7 +548,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, gated: off, bias: on },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
@@ -572,7 +574,7 @@ moe_model::moe_model! {
     layer_scalar: on,
     hyper_connections: 4,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "amcHM", gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "amcHM", gated: off, bias: on },
     attention: compressed {
         heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4,
         compress_heavy: 128, indexer_heads: 32, indexer_dim: 128, window: 128,
@@ -607,7 +609,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, moe_every: 2, gated: off, bias: on },
     attention: gqa { heads: 16, kv_heads: 8, head_dim: 96, window: 4096, full_every: 2 },
     experts: experts {
         routed: 64, shared: 2, active: 6, ffn: 1408, bias: on, shared_ffn: 5632, shared_gate: on,
@@ -628,7 +630,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off, bias: on },
     attention: gqa { heads: 16, kv_heads: 8, head_dim: 96, value_dim: 48 },
     mixer: gqa {
         heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: qkv, qk_norm: head, sinks: on,
@@ -654,7 +656,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off, bias: on },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
@@ -680,7 +682,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off, bias: on },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
@@ -706,7 +708,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off, bias: on },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
@@ -732,7 +734,7 @@ moe_model::moe_model! {
     norms_per_layer: 4,
     layer_scalar: on,
     positions: 2048,
-    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off },
+    layers: layers { dense: 3, moe: 2, ffn: 1_234_567, list: "aMamA", gated: off, bias: on },
     attention: mla {
         heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32,
         indexer_dim: 128,
@@ -866,24 +868,24 @@ fn main() {
     const { assert!(Llama4Scout::ARCHITECTURE.parameters().total() == 107769861120) };
     const { assert!(Llama4Scout::ARCHITECTURE.active_parameters() == 17172894720) };
     assert_eq!(Llama4Maverick::ARCHITECTURE, moe_model::preset::LLAMA_4_MAVERICK);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 0, key_as_value: On, window: 4096, full_every: 0 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: Dense, gated: Off, bias: On }, attention: Gqa(Gqa { heads: 16, kv_heads: 4, head_dim: 64, bias: All, qk_norm: Full, sinks: On, output_gate: On, value_dim: 0, key_as_value: On, window: 4096, full_every: 0 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", EveryKey::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off, bias: On }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", Latent::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: None, gated: Off }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128, window: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: On, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 4, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(amcHM), beside: None, gated: Off, bias: On }, attention: Compressed(Compressed { heads: 16, q_rank: 768, head_dim: 64, output_groups: 8, output_rank: 256, compress: 4, compress_heavy: 128, indexer_heads: 32, indexer_dim: 128, window: 128 }), mixer: GatedDeltaNet(GatedDeltaNet { key_heads: 16, value_heads: 32, key_dim: 64, value_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: On, latent: 1024, identity: 32, hash_layers: 1, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", Compressed::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, positions: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off, window: 0, full_every: 0 }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
+    let meant = "Architecture { hidden: 64, vocab: 100, tied_embeddings: Off, head_bias: Off, norm: Rms, norms_per_layer: 2, layer_scalar: Off, hyper_connections: 0, positions: 0, layers: Layers { dense: 1, moe: 0, ffn: 256, moe_every: 1, list: LayerList(), beside: None, gated: On, bias: Off }, attention: Gqa(Gqa { heads: 1, kv_heads: 1, head_dim: 0, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off, window: 0, full_every: 0 }), mixer: None, experts: Experts { routed: 0, shared: 0, active: 0, ffn: 0, bias: Off, shared_ffn: 0, shared_gate: Off, router_bias: Off, groups: 1, active_groups: 1, correction_bias: Off, latent: 0, identity: 0, hash_layers: 0, router_scale: Off }, mtp: 0 }";
     assert_eq!(format!("{:?}", Fewest::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off, window: 4096, full_every: 2 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 2, list: LayerList(), beside: None, gated: Off, bias: On }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 0, key_as_value: Off, window: 4096, full_every: 2 }), mixer: None, experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 0 }";
     assert_eq!(format!("{:?}", WithWindows::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 48, key_as_value: Off, window: 0, full_every: 0 }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On, window: 1024 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off, bias: On }, attention: Gqa(Gqa { heads: 16, kv_heads: 8, head_dim: 96, bias: None, qk_norm: None, sinks: Off, output_gate: Off, value_dim: 48, key_as_value: Off, window: 0, full_every: 0 }), mixer: LocalGqa(LocalGqa { heads: 32, kv_heads: 8, head_dim: 96, value_dim: 48, bias: Qkv, qk_norm: Head, sinks: On, shared_kv: On, window: 1024 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithGqa::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Kda(Kda { heads: 32, head_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off, bias: On }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Kda(Kda { heads: 32, head_dim: 128, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithKda::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Lightning(Lightning { heads: 64, head_dim: 128, block: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off, bias: On }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Lightning(Lightning { heads: 64, head_dim: 128, block: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithLightning::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off, bias: On }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba1(Mamba1 { inner: 8192, state: 16, conv: 4, time_rank: 256 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithMamba1::ARCHITECTURE), meant);
-    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
+    let meant = "Architecture { hidden: 9999, vocab: 10000, tied_embeddings: On, head_bias: On, norm: LayerBias, norms_per_layer: 4, layer_scalar: On, hyper_connections: 0, positions: 2048, layers: Layers { dense: 3, moe: 2, ffn: 1234567, moe_every: 1, list: LayerList(aMamA), beside: None, gated: Off, bias: On }, attention: Mla(Mla { heads: 16, q_rank: 768, kv_rank: 512, nope: 192, rope: 64, value: 256, indexer_heads: 32, indexer_dim: 128 }), mixer: Mamba2(Mamba2 { heads: 64, head_dim: 64, state: 128, groups: 8, conv: 4 }), experts: Experts { routed: 64, shared: 2, active: 6, ffn: 1408, bias: On, shared_ffn: 5632, shared_gate: On, router_bias: On, groups: 8, active_groups: 4, correction_bias: Parameter, latent: 1024, identity: 32, hash_layers: 0, router_scale: On }, mtp: 1 }";
     assert_eq!(format!("{:?}", WithMamba2::ARCHITECTURE), meant);
 }

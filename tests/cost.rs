@@ -1,0 +1,66 @@
+//! What a forward and recomputation cost, against parameters that a token meets and sums by hand.
+
+use moe_model::cost::Cost;
+use moe_model::preset::{DEEPSEEK_V3, QWEN3_30B_A3B};
+use moe_model::spec::{Accounting, Architecture, Batch, Layout, Mesh, Modules, Recompute, Spec, Switch};
+use moe_model::{Bytes, Plan, Role};
+
+/// On one rank a forward multiplies every token with each weight that it meets, twice in operations: as many as there are
+/// active parameters, vectors apart, and those of attention's scores.
+#[test]
+fn a_forward_multiplies_what_a_token_meets() {
+    for (architecture, pairs) in [
+        // Queries and keys of 192, values of 128, 128 heads; of 61 layers.
+        (DEEPSEEK_V3, 61 * 128 * (192 + 128)),
+        (QWEN3_30B_A3B, 48 * 32 * (128 + 128)),
+    ] {
+        let mut spec = Spec { architecture: Architecture { mtp: 0, ..architecture }, ..Spec::DEFAULT };
+        spec.layout.batch = Batch { sequence: 512, ..Batch::DEFAULT };
+        let plan = Plan::new(spec).expect("it is legal");
+        let vectors: u64 = plan
+            .inventory(0)
+            .iter()
+            .filter(|entry| entry.role == Role::Weight && entry.shape[1].global == 1)
+            .map(|entry| entry.local_elements() * entry.count)
+            .sum();
+        let met = spec.architecture.active_without_input_embedding() - vectors;
+        let forward = plan.forward_cost(0);
+        assert_eq!(forward.operations, 2 * 512 * (met + 512 * pairs));
+        // Alone, a rank sends nothing.
+        let sent = [forward.all_to_all, forward.tensor, forward.context];
+        assert_eq!(sent, [Bytes::ZERO; 3]);
+        assert_eq!(plan.recompute_cost(0), Cost::default());
+    }
+}
+
+/// What recomputation does again is part of a forward, shared out over ranks as that is; what it costs to compute experts
+/// again is what goes to them.
+#[test]
+fn recomputation_costs_parts_of_a_forward() {
+    let mut spec = Spec { architecture: Architecture { mtp: 0, ..DEEPSEEK_V3 }, ..Spec::DEFAULT };
+    spec.layout.mesh = Mesh { dp: 4, tp: 2, ep: 8, sequence_parallel: Switch::On, ..Mesh::DEFAULT };
+    spec.layout.batch = Batch { sequence: 4096, ..Batch::DEFAULT };
+    spec.layout.accounting = Accounting::MEGATRON_CORE;
+    let with = |modules: Modules| {
+        let layout = Layout { recompute: Recompute::Selective, modules, ..spec.layout };
+        Plan::new(Spec { layout, ..spec }).unwrap_or_else(|violations| panic!("{violations}")).recompute_cost(0)
+    };
+    let on = Switch::On;
+    let core = with(Modules { core_attention: on, ..Modules::DEFAULT });
+    // Half of the heads, all pairs of tokens.
+    assert_eq!(core.operations, 2 * 4096 * 4096 * 61 * 64 * (192 + 128));
+    assert_eq!((core.all_to_all, core.tensor), (Bytes::ZERO, Bytes::ZERO));
+    assert_eq!(with(Modules { norms: on, activation: on, ..Modules::DEFAULT }), Cost::default());
+    let experts = with(Modules { experts: on, ..Modules::DEFAULT });
+    // 2048 tokens of its own, 8 copies each in bf16, seven of eight to other ranks, there and back, in 58 layers.
+    assert_eq!(experts.all_to_all.bytes(), 58 * 2 * 7 * 2048 * 7168 * 2);
+    // Shared experts gather the sequence and reduce what they make: half of it goes to the other rank, each time.
+    assert_eq!(experts.tensor.bytes(), 58 * 2 * 4096 * 7168 * 2 / 2);
+    let shared = with(Modules { shared_experts: on, ..Modules::DEFAULT });
+    assert_eq!((shared.tensor, shared.all_to_all), (experts.tensor, Bytes::ZERO));
+    assert_eq!(shared.operations, 58 * 2 * 4096 * 3 * 7168 * 1024);
+    // Balanced, routed experts see as many rows as a rank's own tokens make copies.
+    let routed = 58 * 2 * 2048 * (8 * 3 * 7168 * 2048 + 256 * 7168);
+    assert_eq!(experts.operations, shared.operations + routed);
+    assert_eq!(with(Modules { experts: on, shared_experts: on, ..Modules::DEFAULT }), experts);
+}
