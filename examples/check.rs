@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let json = matches.get_flag("json");
     let Some(path) = matches.get_one::<PathBuf>("SPEC") else { return exit(list_laws(json), ExitCode::SUCCESS) };
     let report = Report::of(path);
-    exit(print(&report, json), ExitCode::from(report.exit_code()))
+    exit(print(&report, json, matches.get_flag("explain")), ExitCode::from(report.exit_code()))
 }
 
 fn list_laws(json: bool) -> io::Result<()> {
@@ -41,12 +41,15 @@ fn list_laws(json: bool) -> io::Result<()> {
     io::stdout().write_all(text.as_bytes())
 }
 
-fn print(report: &Report, json: bool) -> io::Result<()> {
+fn print(report: &Report, json: bool, explain: bool) -> io::Result<()> {
     if json {
         let text = serde_json::to_string_pretty(report)? + "\n";
         return io::stdout().write_all(text.as_bytes());
     }
-    let text = text::of(report);
+    let mut text = text::of(report);
+    if let Some(peak) = report.peak.as_ref().filter(|_| explain) {
+        text.extend(["\nthe peak, ", &peak.text, ":\n", &peak.explained]);
+    }
     if report.valid { io::stdout().write_all(text.as_bytes()) } else { io::stderr().write_all(text.as_bytes()) }
 }
 
@@ -82,5 +85,12 @@ fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Print JSON to stdout, with exact integers, whatever the outcome"),
+        )
+        .arg(
+            Arg::new("explain")
+                .long("explain")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["json", "laws"])
+                .help("List what the worst rank holds at its peak, tensor by tensor, each with its source"),
         )
 }

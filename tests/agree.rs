@@ -2,7 +2,7 @@
 //! of them, laws against dealing one by one, the compiler's const evaluation against the run time, for random layouts.
 
 use moe_model::checkpoint::{Naming, Tensor};
-use moe_model::inventory::{Block, Lifetime, Module};
+use moe_model::inventory::Module;
 use moe_model::spec::{
     Accounting, Attention, AttentionCode, AuxLoss, Backend, Batch, Beside, Bias, Capacity, Checkpoint, Compressed,
     Context, CoreAttention, CorrectionBias, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel, Experts, Factor,
@@ -369,33 +369,11 @@ fn random_plans_are_of_every_kind() {
     }
 }
 
-/// One rank's bytes of each role in a phase, added up from its list alone, in the worst moment: while the head runs, or one
-/// kind of layers, when what the head saves of the same micro-batch is not there.
+/// One rank's bytes of each role in a phase, added up from its list alone, in the worst moment.
 fn added_up(plan: &Plan, stage: u64, phase: Phase) -> Vec<Bytes> {
-    let inventory = plan.inventory(stage);
-    let blocks = [Lifetime::InForward, Lifetime::InBackward, Lifetime::InPrefill, Lifetime::InDecode];
-    let runs = |lifetime, of: Block| blocks.iter().any(|block| lifetime == block(of));
-    let takes_turns = |lifetime| {
-        use Lifetime::{InBackward, InDecode, InForward, InPrefill};
-        matches!(lifetime, InForward(_) | InBackward(_) | InPrefill(_) | InDecode(_))
-    };
-    let moment = |block: Block| -> Vec<Bytes> {
-        let of_role = |role: Role| {
-            let there = inventory.iter().filter(move |entry| entry.role == role);
-            there.filter(move |entry| !takes_turns(entry.lifetime) || runs(entry.lifetime, block)).map(|entry| {
-                let is_away =
-                    entry.module == Module::Head && entry.lifetime == Lifetime::MicroBatch && block != Block::Head;
-                let runs = matches!(phase, Phase::Forward | Phase::Backward);
-                // Of one micro-batch, if any is in flight in the head.
-                let away = if is_away && runs { entry.bytes().bytes() } else { 0 };
-                Bytes::new(entry.bytes_at(phase).bytes().saturating_sub(away))
-            })
-        };
-        Role::ALL.iter().map(|role| of_role(*role).sum()).collect()
-    };
-    let moments = [&[Block::Head], Block::ALL].concat().into_iter().map(moment);
-    // The first of those alike.
-    moments.reduce(|worst, next| if total(&next) > total(&worst) { next } else { worst }).expect("there are blocks")
+    let lines = plan.explain(stage, phase).lines;
+    let of_role = |role: &Role| lines.iter().filter(|line| line.entry.role == *role).map(|line| line.bytes).sum();
+    Role::ALL.iter().map(of_role).collect()
 }
 
 fn total(roles: &[Bytes]) -> Bytes {

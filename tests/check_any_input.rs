@@ -59,6 +59,8 @@ fn code(bytes: &[u8], is_json: bool) -> u8 {
     let json = serde_json::to_value(&report).expect("a report is data");
     assert!(begin.elapsed() < Duration::from_secs(20), "took {:?}: {}", begin.elapsed(), shown());
 
+    let is_explained = report.peak.as_ref().is_none_or(|peak| peak.explained.ends_with("in all\n"));
+    assert!(is_explained, "a peak is explained: {}", shown());
     let is_empty =
         |line: &str| ["error:", "warning:", "note:", "help:"].iter().any(|word| line.trim_end().ends_with(word));
     assert!(!text.is_empty() && !text.lines().any(is_empty), "nothing is said: {text}\nof {}", shown());

@@ -324,3 +324,16 @@ fn laws_are_listed() {
     assert_eq!(json["laws"].as_array().expect("a list").len(), laws.count() + 2);
     assert!(text.contains("error number-range: ") && text.contains("error stage-list: "), "{text}");
 }
+
+/// The peak, tensor by tensor: the lines add up to it.
+#[test]
+fn a_peak_is_explained() {
+    let (code, stdout, stderr) = run(&[VALID, "--explain"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let (_, explained) = stdout.split_once("\nthe peak, 49.13 GiB on stage 1 in backward:\n").expect("it is explained");
+    let largest =
+        "   21.68 GiB  gradient (expert group): [P_expert] x 4 B = 21.68 GiB; gradient, ZeRO, arXiv:1910.02054\n";
+    assert!(explained.starts_with(largest), "{explained}");
+    assert!(explained.ends_with("   49.13 GiB  in all\n"), "{explained}");
+    assert_eq!(run(&[VALID, "--explain", "--json"]).0, 2);
+}

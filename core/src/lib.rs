@@ -24,6 +24,8 @@ pub mod device;
 mod digits;
 #[cfg(feature = "alloc")]
 pub mod events;
+#[cfg(feature = "alloc")]
+pub mod explain;
 pub mod groups;
 pub mod inventory;
 mod key;

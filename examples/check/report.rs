@@ -45,6 +45,9 @@ pub(crate) struct Worst {
     bytes: u64,
     #[serde(skip)]
     pub(crate) text: String,
+    /// Tensor by tensor.
+    #[serde(skip)]
+    pub(crate) explained: String,
 }
 
 /// Neighbouring stages that hold the same.
@@ -142,6 +145,7 @@ impl Worst {
             last_rank: ranks.end - 1,
             bytes: peak.bytes(),
             text: peak.to_string(),
+            explained: plan.explain(peak.stage, peak.phase).to_string(),
         }
     }
 }

@@ -1,0 +1,103 @@
+//! Where a figure of a budget comes from: the tensors that a rank holds in the worst moment of a phase, each with its shape,
+//! its number and who counts it so.
+
+use crate::bytes::Bytes;
+use crate::inventory::{Block, Entry, Lifetime, Module, Phase};
+use crate::plan::Plan;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A kind of tensor, and what it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// The kind.
+    pub entry: Entry,
+    /// Bytes of all of them then: of what lives from forward to backward, for all micro-batches in flight.
+    pub bytes: Bytes,
+}
+
+/// What a rank holds in the worst moment of a phase.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Of which stage the rank is.
+    pub stage: u64,
+    /// The phase.
+    pub phase: Phase,
+    /// The largest first.
+    pub lines: Vec<Line>,
+}
+
+impl Explanation {
+    /// The sum of all lines: what the budget says of the phase.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        self.lines.iter().map(|line| line.bytes).sum()
+    }
+}
+
+/// A line for each kind of tensor: what it takes, its name, shape and number, and its source.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Line { entry, bytes } in &self.lines {
+            writeln!(f, "{bytes:>12}  {entry}; {}, {}", entry.role, entry.source)?;
+        }
+        writeln!(f, "{:>12}  in all", self.total())
+    }
+}
+
+impl Plan {
+    /// What a rank of a stage holds in the worst moment of a phase, tensor by tensor.
+    ///
+    /// ```
+    /// use moe_model_core::preset::MIXTRAL_8X7B;
+    /// use moe_model_core::spec::{Batch, Spec};
+    /// use moe_model_core::{Phase, Plan, Role};
+    ///
+    /// let mut spec = Spec { architecture: MIXTRAL_8X7B, ..Spec::DEFAULT };
+    /// spec.layout.batch = Batch { sequence: 4096, ..Batch::DEFAULT };
+    /// let plan = Plan::new(spec).expect("the layout is legal");
+    /// let explained = plan.explain(0, Phase::Forward);
+    /// assert_eq!(explained.total(), plan.budget(0).phase(Phase::Forward));
+    /// let largest = explained.lines[0];
+    /// assert_eq!((largest.entry.name, largest.entry.role), ("gradient", Role::Gradient));
+    /// ```
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub fn explain(&self, stage: u64, phase: Phase) -> Explanation {
+        let inventory = self.inventory(stage);
+        // The head first: of moments alike it is the one that the budget means.
+        let blocks = core::iter::once(Block::Head).chain(Block::ALL.iter().copied());
+        let moment = |block| inventory.iter().map(|entry| held(entry, phase, block)).sum::<Bytes>();
+        let worst = |(block, most): (Block, Bytes), next| {
+            let bytes = moment(next);
+            if bytes > most { (next, bytes) } else { (block, most) }
+        };
+        let (block, _) = blocks.fold((Block::Head, moment(Block::Head)), worst);
+        let lines = inventory.iter().map(|entry| Line { entry: *entry, bytes: held(entry, phase, block) });
+        let mut lines: Vec<Line> = lines.filter(|line| line.bytes > Bytes::ZERO).collect();
+        lines.sort_by_key(|line| core::cmp::Reverse(line.bytes));
+        Explanation { stage, phase, lines }
+    }
+}
+
+/// What an entry takes in a phase while a block runs: nothing if it belongs to another block; and while layers run, the head
+/// holds nothing of their micro-batch.
+fn held(entry: &Entry, phase: Phase, runs: Block) -> Bytes {
+    let block = match entry.lifetime {
+        Lifetime::InForward(block)
+        | Lifetime::InBackward(block)
+        | Lifetime::InPrefill(block)
+        | Lifetime::InDecode(block) => Some(block),
+        _ => None,
+    };
+    if block.is_some_and(|block| block != runs) {
+        return Bytes::ZERO;
+    }
+    let all = entry.bytes_at(phase);
+    let is_of_head = entry.module == Module::Head && entry.lifetime == Lifetime::MicroBatch;
+    let is_away = is_of_head && runs != Block::Head && matches!(phase, Phase::Forward | Phase::Backward);
+    // Of one micro-batch, if any is in flight in the head.
+    if is_away { Bytes::new(all.bytes().saturating_sub(entry.bytes().bytes())) } else { all }
+}
