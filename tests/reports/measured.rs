@@ -74,7 +74,7 @@ fn qwen3(recompute: &str) -> Plan {
 
 /// M08: 43.0 GB standing, with gradients in fp32. The peak of 61.35 GB (10^9 bytes, as Megatron-Bridge logs them) is not met
 /// within the 8 % that go with it: ours is a tenth more with the loss of Transformer Engine 2.11, and with that of the newest
-/// still more. With gradients in bf16 it would be met, but the report does not say that it had them: some recipes of
+/// still more. With gradients in bf16 it would be met to 0.02 %, but the report does not say that it had them: some recipes of
 /// Megatron-Bridge do, of which those for Qwen3 drop tokens too.
 #[test]
 fn qwen3_on_sixteen_cards() {
@@ -82,7 +82,7 @@ fn qwen3_on_sixteen_cards() {
     assert_eq!((plan.edp(), plan.budget(0).static_bytes().to_string().as_str()), (1, "40.06 GiB"));
     let with = |change: fn(&mut Spec)| plan.changed(change).expect("it is legal").peak().bytes() / gb(1);
     let bf16 = with(|spec| spec.layout.precision.gradients = Dtype::Bf16);
-    assert_eq!((plan.peak().bytes() / gb(1), bf16), (6_786, 6_116));
+    assert_eq!((plan.peak().bytes() / gb(1), bf16), (6_806, 6_136));
 }
 
 /// M08: recomputing attention saves nothing where its kernel is fused; the report saw 1.79 GB more.

@@ -251,13 +251,17 @@ impl Of<'_> {
         list.push(kept, "normed key/value latent", self.each(kv_rank));
     }
 
-    /// The norm of keys reads a view of the fused projection's output, which a fused kernel's value keeps anyway.
+    /// The norm of keys reads a view of the fused projection's output, which a fused kernel's value keeps anyway; Transformer
+    /// Engine's norms copy what they read (`ops/basic/rmsnorm.py`: `input_.contiguous()`), and its attention the value.
     const fn query_key_norms(self, list: &mut Sink<'_>, kept: &Entry, heads: Heads) {
         let (batch, context) = (self.sizes.batch, self.sizes.context);
         let Some([query_rows, key_rows]) = heads.norm_rows() else { return };
         let (query, key) = ([batch, context, heads.queries, heads.width], [batch, context, heads.keys, heads.width]);
         if !self.is_composite() {
             list.push(kept, "query before its norm", query);
+        }
+        if !self.is_composite() && self.is_fused() && self.has_engine() {
+            list.push(kept, "key before its norm", key);
         }
         let names = ["query norm input", "query norm statistics", "query norm result"];
         self.norm_inside(list, kept, names, query, [batch, context, query_rows, ONE]);
