@@ -128,6 +128,15 @@ fn set_all(spec: &mut Spec, prefix: &str, mut number: impl FnMut(&Value) -> Opti
     }
 }
 
+/// Numbers that are there, and of choices the last.
+fn on(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number { .. } => Some(4),
+        Value::Choice { words, kinds: [] } => Some(words.len() as u64 - 1),
+        _ => None,
+    }
+}
+
 /// A mixer beside attention, or several kinds of compressed one, in layers that a list says.
 fn mix(random: &mut fastrand::Rng, spec: &mut Spec) {
     let is_compressed = matches!(spec.architecture.attention, Attention::Compressed(_));
@@ -239,6 +248,8 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     if is_composed && matches!(layout.accounting, Accounting::Transformers(_) | Accounting::Torchtitan(_)) {
         layout.recompute = Recompute::None;
     }
+    // Some count that is drawn already.
+    layout.recompute_layers = if layout.recompute == Recompute::Full { layout.batch.count % 3 } else { 0 };
     if layout.recompute == Recompute::Selective && !matches!(layout.accounting, Accounting::Torchtitan(_)) {
         layout.accounting = Accounting::MegatronCore(megatron(random));
         set_all(spec, "modules.", |_| Some(random.u64(..2)));
@@ -433,11 +444,6 @@ const MOST: MegatronCore = MegatronCore {
 /// Every option that lists a tensor, under every pair of kinds: what a rank holds of the most kinds of tensors.
 #[test]
 fn the_longest_lists_are_listed_whole() {
-    let on = |value: &Value| match value {
-        Value::Number { .. } => Some(4),
-        Value::Choice { words, kinds: [] } => Some(words.len() as u64 - 1),
-        _ => None,
-    };
     let (mut longest, mut judged) = (0, 0);
     let kinds = |kinds: &[_]| 0..kinds.len() as u64;
     for (attention, mixer) in kinds(Attention::KINDS).flat_map(|one| kinds(Mixer::KINDS).map(move |other| (one, other)))
@@ -450,6 +456,8 @@ fn the_longest_lists_are_listed_whole() {
             (2, 0, 0),
             (3, 0, 0),
             (4, 0, 0),
+            (0, 2, 0),
+            (1, 2, 0),
             (0, 0, 1),
             (0, 1, 1),
             (1, 0, 1),
@@ -479,7 +487,8 @@ fn the_longest_lists_are_listed_whole() {
                 gqa.shared_kv = Switch::Off;
             }
             let has_kinds = matches!(architecture.attention, Attention::Compressed(_));
-            let list = LayerList::parse(if has_kinds { "aAmMcChH" } else { "aAmM" });
+            // Of each kind one that may be computed again, and one that is not.
+            let list = LayerList::parse(if has_kinds { "aAmMcChHaAmMcChH" } else { "aAmMaAmM" });
             architecture.layers = Layers {
                 dense: list.count(LayerKind::Dense),
                 moe: list.count(LayerKind::Moe),
@@ -489,7 +498,9 @@ fn the_longest_lists_are_listed_whole() {
                 ..Layers::DEFAULT
             };
             architecture.hyper_connections = if beside == 0 { 4 } else { 0 };
-            spec.layout.recompute = Recompute::ALL[recompute];
+            let choices =
+                [(Recompute::None, 0), (Recompute::Full, 0), (Recompute::Full, if has_kinds { 8 } else { 4 })];
+            (spec.layout.recompute, spec.layout.recompute_layers) = choices[recompute];
             spec.layout.accounting = match spec.layout.accounting {
                 Accounting::WorkedExample(_) => {
                     Accounting::WorkedExample(WorkedExample { checkpoint: Checkpoint::SubBlock })
@@ -508,9 +519,37 @@ fn the_longest_lists_are_listed_whole() {
             judged += 1;
         }
     }
-    assert_eq!(judged, Attention::KINDS.len() * Mixer::KINDS.len() * 14);
+    assert_eq!(judged, Attention::KINDS.len() * Mixer::KINDS.len() * 16);
+    longest = longest.max(longest_of_first_layers());
     // The longest fills most of the list: more options need more room.
     assert!((256..=310).contains(&longest), "{longest}");
+}
+
+/// The longest list of an accounting that lists most where some layers are computed again: those are attention and one
+/// network each.
+fn longest_of_first_layers() -> usize {
+    let kinds = 0..Attention::KINDS.len() as u64;
+    let of_kind = |attention| {
+        let mut spec = Spec::DEFAULT;
+        let architecture = &mut spec.architecture;
+        (architecture.hidden, architecture.vocab, architecture.mtp) = (16, 16, 1);
+        architecture.layers = Layers { dense: 2, moe: 2, ffn: 4, ..Layers::DEFAULT };
+        spec.choose(Key::Attention, attention);
+        for prefix in ["attention.", "experts."] {
+            set_all(&mut spec, prefix, on);
+        }
+        let architecture = &mut spec.architecture;
+        architecture.experts.correction_bias = CorrectionBias::Parameter;
+        (architecture.experts.hash_layers, architecture.experts.identity) = (0, 0);
+        if let Attention::Gqa(gqa) = &mut architecture.attention {
+            (gqa.key_as_value, gqa.full_every) = (Switch::Off, 0);
+        }
+        (spec.layout.recompute, spec.layout.recompute_layers) = (Recompute::Full, 1);
+        spec.layout.accounting = Accounting::MegatronCore(MOST);
+        let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+        plan.inventory(0).len()
+    };
+    kinds.map(of_kind).max().expect("there are kinds")
 }
 
 /// Each tensor of a model has a name of its own, and all of them together are what is said of a checkpoint.

@@ -64,3 +64,23 @@ fn recomputation_costs_parts_of_a_forward() {
     assert_eq!(experts.operations, shared.operations + routed);
     assert_eq!(with(Modules { experts: on, shared_experts: on, ..Modules::DEFAULT }), experts);
 }
+
+/// Of the first layers computed again each costs its own forward, and all of them what `full` does.
+#[test]
+fn the_first_layers_cost_their_own_forward() {
+    let mut spec = Spec { architecture: Architecture { mtp: 0, ..DEEPSEEK_V3 }, ..Spec::DEFAULT };
+    spec.layout.mesh = Mesh { dp: 8, ep: 8, ..Mesh::DEFAULT };
+    spec.layout.batch = Batch { sequence: 4096, ..Batch::DEFAULT };
+    let first = |layers: u64| {
+        let layout = Layout { recompute: Recompute::Full, recompute_layers: layers, ..spec.layout };
+        Plan::new(Spec { layout, ..spec }).unwrap_or_else(|violations| panic!("{violations}")).recompute_cost(0)
+    };
+    // Three dense layers, then 58 with experts.
+    let (dense, four) = (first(1), first(4));
+    let moe = four.operations - 3 * dense.operations;
+    assert_eq!(dense.all_to_all, Bytes::ZERO);
+    assert_eq!(first(2).operations, 2 * dense.operations);
+    assert_eq!(first(61).operations, 3 * dense.operations + 58 * moe);
+    assert_eq!(first(61).all_to_all.bytes(), 58 * four.all_to_all.bytes());
+    assert_eq!([first(0), first(1000)], [first(61); 2]);
+}

@@ -81,7 +81,7 @@ const TOP_LACKS: &str =
     "head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer positions tied_embeddings";
 const EXPERTS_LACK: &str =
     "bias correction_bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate";
-const WIDE_LACKS: &str = "stages schedule zero placement precision batch recompute modules routing serving accounting target device headroom";
+const WIDE_LACKS: &str = "stages schedule zero placement precision batch recompute recompute_layers modules routing serving accounting target device headroom";
 
 const SCHEDULES: &str = "gpipe one_f_one_b interleaved zb_h1 zb_v dual_pipe dual_pipe_v";
 

@@ -292,6 +292,7 @@ const BREACHES: &[Breach] = &[
     }),
     ("modules-unused", |s| s.layout.modules.norms = Switch::On),
     ("selective-accounting", |s| (s.layout.recompute, s.layout.modules.norms) = (Recompute::Selective, Switch::On)),
+    ("recompute-layers-unused", |s| (s.layout.recompute, s.layout.recompute_layers) = (Recompute::None, 2)),
     ("framework-layers", |s| {
         layers(s, "a*3A*58");
         s.layout.accounting = Accounting::MEGATRON_CORE;

@@ -2,7 +2,7 @@
 //! that it saves.
 
 use crate::bytes::Bytes;
-use crate::inventory::{Counts, Entry, Module, Role};
+use crate::inventory::{Counts, Entry, Inventory, Module};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
@@ -66,12 +66,12 @@ impl Plan {
     /// If there are not so many stages.
     #[must_use]
     pub fn forward_cost(&self, stage: u64) -> Cost {
-        let Parts { projections, latent_up, core, dense, experts, shared, ends } = self.parts(stage);
+        let Parts { projections, latent_up, core, dense, experts, shared, ends } = self.parts(stage, Counts::all);
         [latent_up, core, dense, experts, shared, ends].into_iter().fold(projections, Cost::plus)
     }
 
     /// What recomputation makes a rank of a stage do again in the backward of one micro-batch: under `full` the forward of
-    /// its layers, under `selective` that of the modules chosen. Norms and activations cost no products.
+    /// its layers or of the first so many, under `selective` that of the modules chosen. Norms and activations cost no products.
     ///
     /// ```
     /// use moe_model_core::preset::DEEPSEEK_V2_LITE;
@@ -93,7 +93,7 @@ impl Plan {
     /// If there are not so many stages.
     #[must_use]
     pub fn recompute_cost(&self, stage: u64) -> Cost {
-        let parts = self.parts(stage);
+        let parts = self.parts(stage, Counts::recomputed);
         let Parts { projections, latent_up, core, dense, experts, shared, .. } = parts;
         match self.spec().layout.recompute {
             Recompute::None => Cost::default(),
@@ -102,15 +102,16 @@ impl Plan {
         }
     }
 
-    fn parts(&self, stage: u64) -> Parts {
+    /// Of the layers of a stage those that are chosen.
+    fn parts(&self, stage: u64, chosen: fn(Counts) -> Counts) -> Parts {
         let (sizes, mut parts) = (self.sizes(), Parts::default());
-        for entry in self.inventory(stage).iter().filter(|entry| entry.role == Role::Weight) {
+        let of_chunk = |chunk| chosen(Counts::of(self, &self.chunk(stage, chunk), 1));
+        let counts = (0..self.chunks()).map(of_chunk).fold(Counts::NONE, Counts::with);
+        let counts = counts.tied(self.spec().architecture.tied_embeddings);
+        for entry in &Inventory::of_weights(self, counts) {
             parts.multiply(self, &sizes, entry);
         }
-        let layers = &self.spec().architecture.layers;
-        for chunk in 0..self.chunks() {
-            parts.communicate(self, &sizes, &Counts::of(&self.chunk(stage, chunk), 1, layers));
-        }
+        parts.communicate(self, &sizes, &counts);
         let stage = self.stage(stage);
         if stage.head && stage.embedding && self.spec().architecture.tied_embeddings.is_on() {
             // The table is listed once, as the embedding.

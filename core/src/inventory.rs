@@ -251,6 +251,18 @@ pub enum Lifetime {
     InDecode(Block),
 }
 
+impl Lifetime {
+    /// What layers share, one after the other: a bit for each of these lifetimes, none for others.
+    const fn turn(self) -> u8 {
+        match self {
+            Self::InForward(_) => Turns::FORWARD,
+            Self::InBackward(_) => Turns::BACKWARD,
+            Self::ForwardAndBackward => Turns::BUFFERS,
+            _ => 0,
+        }
+    }
+}
+
 /// The format of one element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Element {
@@ -411,6 +423,9 @@ pub(crate) struct Counts {
     pub(crate) last: Count,
     /// Tables of heads; not of one that is the embedding of the same rank.
     pub(crate) head: Count,
+    /// Of mixers, dense networks and experts those that keep all they save, where only the first layers of a chunk are
+    /// computed again; they are none of those above.
+    pub(crate) whole: [Count; Self::LAYERS],
 }
 
 /// How many of a part a rank holds.
@@ -444,7 +459,11 @@ impl Counts {
         mtp: Count::ONE,
         last: Count::ONE,
         head: Count::ONE,
+        whole: [Count::NONE; Self::LAYERS],
     };
+
+    /// Parts that are layers: mixers by their slot, dense networks, experts.
+    pub(crate) const LAYERS: usize = 6;
 
     pub(crate) const NONE: Self = Self {
         first: Count::NONE,
@@ -454,24 +473,50 @@ impl Counts {
         mtp: Count::NONE,
         last: Count::NONE,
         head: Count::NONE,
+        whole: [Count::NONE; Self::LAYERS],
     };
 
     /// Those of a chunk, so many micro-batches of which are in flight. All layers and micro-batches of a model are fewer
     /// than 2^32 each, so that no product or sum outgrows 64 bits.
-    pub(crate) const fn of(chunk: &Chunk, micro_batches: u64, layers: &Layers) -> Self {
-        let counts = Self::of_layers(chunk, micro_batches, layers.beside);
-        if chunk.mtp == 0 { counts } else { counts.with_mtp(Count::many(chunk.mtp, micro_batches), layers.moe > 0) }
+    pub(crate) const fn of(plan: &Plan, chunk: &Chunk, micro_batches: u64) -> Self {
+        let layers = &plan.spec().architecture.layers;
+        let first = plan.spec().layout.recompute_layers;
+        let counts = if first == 0 || first >= chunk.layers {
+            Self::of_layers(chunk, micro_batches, layers.beside)
+        } else {
+            Self::divided(chunk, micro_batches, layers, first)
+        };
+        if chunk.mtp == 0 {
+            return counts;
+        }
+        counts.with_mtp(Count::many(chunk.mtp, micro_batches), layers.moe > 0, first > 0)
     }
 
-    /// With modules that are a layer each, and have an embedding.
-    const fn with_mtp(mut self, mtp: Count, has_experts: bool) -> Self {
+    /// The first layers of a chunk, and apart the others.
+    const fn divided(chunk: &Chunk, micro_batches: u64, layers: &Layers, first: u64) -> Self {
+        let (again, whole) = chunk.divided(first, layers);
+        let mut counts = Self::of_layers(&again, micro_batches, layers.beside);
+        let Self { mixers: [a, b, c, d], dense, moe, .. } = Self::of_layers(&whole, micro_batches, layers.beside);
+        counts.whole = [a, b, c, d, dense, moe];
+        counts
+    }
+
+    /// Those that keep all they save, as if they were all.
+    pub(crate) const fn whole(&self) -> Self {
+        let [a, b, c, d, dense, moe] = self.whole;
+        Self { mixers: [a, b, c, d], dense, moe, ..Self::NONE }
+    }
+
+    /// With modules that are a layer each, and have an embedding. They are never among the first layers that are computed
+    /// again (megatron-core's `MultiTokenPredictionLayer` skips recomputation under `block`).
+    const fn with_mtp(mut self, mtp: Count, has_experts: bool, is_whole: bool) -> Self {
         self.mtp = mtp;
-        self.mixers[0] = self.mixers[0].plus(mtp);
-        if has_experts {
-            self.moe = self.moe.plus(mtp);
-        } else {
-            self.dense = self.dense.plus(mtp);
-        }
+        let [first, _, _, _, dense, moe] = &mut self.whole;
+        let (mixer, dense, moe) =
+            if is_whole { (first, dense, moe) } else { (&mut self.mixers[0], &mut self.dense, &mut self.moe) };
+        let network = if has_experts { moe } else { dense };
+        *mixer = mixer.plus(mtp);
+        *network = network.plus(mtp);
         if self.first.there == 0 {
             self.first = Count { there: 1, in_flight: mtp.in_flight / mtp.there };
         }
@@ -506,12 +551,36 @@ impl Counts {
             mtp: Count::NONE,
             last: Count { there: last, in_flight: last * micro_batches },
             head: Count { there: last, in_flight: 0 },
+            whole: [Count::NONE; Self::LAYERS],
         }
     }
 
     /// Of a rank, with tied embeddings or not: a rank with both ends holds one table.
     pub(crate) const fn tied(self, tied: Switch) -> Self {
         if tied.is_on() && self.first.there > 0 { Self { head: Count::NONE, ..self } } else { self }
+    }
+
+    /// Whether some layers are not computed again while others are.
+    pub(crate) const fn has_whole(&self) -> bool {
+        let [a, b, c, d, dense, moe] = self.whole;
+        a.there + b.there + c.there + d.there + dense.there + moe.there > 0
+    }
+
+    /// Without the layers that are not computed again.
+    pub(crate) const fn recomputed(self) -> Self {
+        Self { whole: [Count::NONE; Self::LAYERS], ..self }
+    }
+
+    /// All layers, computed again or not.
+    pub(crate) const fn all(self) -> Self {
+        let ([a, b, c, d, dense, moe], [ra, rb, rc, rd]) = (self.whole, self.mixers);
+        Self {
+            mixers: [ra.plus(a), rb.plus(b), rc.plus(c), rd.plus(d)],
+            dense: self.dense.plus(dense),
+            moe: self.moe.plus(moe),
+            whole: [Count::NONE; Self::LAYERS],
+            ..self
+        }
     }
 
     /// With those of another chunk of the rank.
@@ -529,6 +598,10 @@ impl Counts {
             mtp: self.mtp.plus(other.mtp),
             last: self.last.plus(other.last),
             head: self.head.plus(other.head),
+            whole: {
+                let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (self.whole, other.whole);
+                [a.plus(g), b.plus(h), c.plus(i), d.plus(j), e.plus(k), f.plus(l)]
+            },
         }
     }
 }
@@ -545,6 +618,10 @@ pub(crate) struct Sink<'l> {
     pub(crate) tallies: [Tally; Part::COUNT],
     splits: bool,
     part: usize,
+    /// What is listed elsewhere.
+    left_out: Turns,
+    /// Of [`left_out`](Self::left_out) the bits of the part that is listed.
+    turns: u8,
 }
 
 /// A part of a model, listed as often as a rank holds it: what [`Counts`] counts.
@@ -566,6 +643,20 @@ impl Part {
     pub(crate) const COUNT: usize = Self::Head as usize + 1;
 }
 
+/// Of parts that are listed twice, computed again and not, what is listed once: of each part, a bit for what it works on in
+/// forward, in backward, and for its buffers.
+#[derive(Clone, Copy)]
+pub(crate) struct Turns {
+    pub(crate) of: [u8; Part::COUNT],
+}
+
+impl Turns {
+    pub(crate) const FORWARD: u8 = 1;
+    pub(crate) const BACKWARD: u8 = 2;
+    pub(crate) const BUFFERS: u8 = 4;
+    pub(crate) const NONE: Self = Self { of: [0; Part::COUNT] };
+}
+
 impl<'l> Sink<'l> {
     /// With no room, only sums are kept.
     pub(crate) const fn new(entries: &'l mut [Entry]) -> Self {
@@ -576,18 +667,36 @@ impl<'l> Sink<'l> {
             tallies: [Tally::EMPTY; Part::COUNT],
             splits: false,
             part: 0,
+            left_out: Turns::NONE,
+            turns: 0,
         }
     }
 
     /// For the sums of each part, listed once.
     pub(crate) const fn by_part() -> Sink<'static> {
-        Sink { entries: &mut [], len: 0, keeps: false, tallies: [Tally::EMPTY; Part::COUNT], splits: true, part: 0 }
+        Sink {
+            entries: &mut [],
+            len: 0,
+            keeps: false,
+            tallies: [Tally::EMPTY; Part::COUNT],
+            splits: true,
+            part: 0,
+            left_out: Turns::NONE,
+            turns: 0,
+        }
+    }
+
+    /// What follows is listed without what parts share.
+    pub(crate) const fn leave_out(&mut self, turns: Turns) {
+        (self.left_out, self.turns) = (turns, 0);
     }
 
     /// What follows belongs to a part.
     pub(crate) const fn part(&mut self, part: Part) {
         if self.splits {
             self.part = part as usize;
+        } else {
+            self.turns = self.left_out.of[part as usize];
         }
     }
 
@@ -599,6 +708,9 @@ impl<'l> Sink<'l> {
     /// Appends an entry of some name and shape; what it shares with others is in `common`. One function, since const
     /// evaluation notices each call, and this is what it calls most.
     pub(crate) const fn push(&mut self, common: &Entry, name: &'static str, shape: [Dim; 4]) {
+        if self.turns != 0 && self.turns & common.lifetime.turn() != 0 {
+            return;
+        }
         let tally = &mut self.tallies[self.part];
         // Four numbers of a declaration, or fewer and a sum or product of two: see `NUMBER_MAX`.
         let [a, b, c, d] = &shape;
@@ -654,22 +766,39 @@ pub struct Inventory {
 impl Inventory {
     pub(crate) const CAPACITY: usize = 320;
 
+    /// The weights of so many parts.
+    #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
+    pub(crate) fn of_weights(plan: &Plan, counts: Counts) -> Self {
+        let mut entries = [Entry::NONE; Self::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        weights::list(&mut list, plan, &plan.sizes(), counts);
+        let len = list.len;
+        Self { entries, len }
+    }
+
     /// The list of a rank of one stage of a plan.
     #[must_use]
     #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
     pub(crate) const fn of(plan: &Plan, stage: u64) -> Self {
         let mut entries = [Entry::NONE; Self::CAPACITY];
         let mut list = Sink::new(&mut entries);
-        let (sizes, counts) =
-            (plan.sizes(), Units::of(plan).worst(plan, stage, &plan.chunk(stage, 0), plan.in_flight(stage)));
-        weights::list(&mut list, plan, &sizes, counts);
+        let (sizes, units) = (plan.sizes(), Units::of(plan));
+        let counts = units.worst(plan, stage, &plan.chunk(stage, 0), plan.in_flight(stage));
+        weights::list(&mut list, plan, &sizes, counts.all());
         if let Some(serving) = plan.spec().layout.served() {
             serving::list(&mut list, plan, serving, &sizes, counts);
             serving::list_caches(&mut list, plan, serving, stage, &Kept::all(plan, serving));
         } else {
             weights::list_states(&mut list, plan);
+            let [again, whole] = units.shared(&counts);
+            list.leave_out(again);
             accounting::list(&mut list, plan, &sizes, counts);
-            accounting::list_rank(&mut list, plan, &counts);
+            if counts.has_whole() {
+                list.leave_out(whole);
+                accounting::list(&mut list, &plan.without_recomputation(), &sizes, counts.whole());
+            }
+            list.leave_out(Turns::NONE);
+            accounting::list_rank(&mut list, plan, &counts.all());
         }
         let len = list.len;
         Self { entries, len }

@@ -150,6 +150,7 @@ keys! {
     BatchGlobal = "batch.global",
     BatchGroup = "batch.group",
     Recompute = "recompute",
+    RecomputeLayers = "recompute_layers",
     Modules = "modules",
     ModulesCoreAttention = "modules.core_attention",
     ModulesLatentUp = "modules.latent_up",

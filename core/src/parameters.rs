@@ -57,7 +57,7 @@ impl Architecture {
     /// Lists the weights of the whole model.
     const fn list(&self, list: &mut Sink<'_>) {
         let plan = self.alone();
-        let counts = Counts::of(&plan.chunk(0, 0), 1, &self.layers);
+        let counts = Counts::of(&plan, &plan.chunk(0, 0), 1);
         weights::list(list, &plan, &plan.sizes(), counts.tied(self.tied_embeddings));
     }
 

@@ -9,7 +9,9 @@ use crate::law;
 use crate::saturating::{add, cut, mul};
 use crate::schedule::Run;
 use crate::sizes::Sizes;
-use crate::spec::{Accounting, Attention, Factor, Gqa, Layout, Load, NUMBER_MAX, Pool, Routing, Spec, ZeroGroups};
+use crate::spec::{
+    Accounting, Attention, Factor, Gqa, Layout, Load, NUMBER_MAX, Pool, Recompute, Routing, Spec, ZeroGroups,
+};
 use crate::stages::{self, Chunk, Division, Shape, Stage};
 use crate::tally::Units;
 use crate::verdict::{self, LawSet, Violations};
@@ -195,6 +197,13 @@ impl Plan {
             chunk.mtp = if place == holder { self.counted_mtp() } else { 0 };
         }
         chunk
+    }
+
+    /// The same, nothing being computed again.
+    pub(crate) const fn without_recomputation(&self) -> Self {
+        let mut plan = *self;
+        (plan.spec.layout.recompute, plan.spec.layout.recompute_layers) = (Recompute::None, 0);
+        plan
     }
 
     /// The multi-token-prediction modules that the accounting counts on a rank: megatron-core's; others know none.

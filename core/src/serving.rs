@@ -113,7 +113,7 @@ const fn work(plan: &Plan, phase: Phase, block: Block, module: Module) -> Entry 
 pub(crate) const fn list_caches(list: &mut Sink<'_>, plan: &Plan, serving: &Serving, stage: u64, kept: &Kept) {
     let (sizes, chunk) = (&plan.sizes(), plan.chunk(stage, 0));
     let architecture = &plan.spec().architecture;
-    let counts = Counts::of(&chunk, 1, &architecture.layers);
+    let counts = Counts::of(plan, &chunk, 1);
     let mut slot = 0;
     while slot < Slot::ALL.len() {
         let mut layers = counts.mixers[slot].there;

@@ -41,6 +41,15 @@ impl Chunk {
         self.first_layer..self.first_layer + self.layers()
     }
 
+    /// Its first layers, and the others, which hold none of its ends.
+    pub(crate) const fn divided(&self, first: u64, layers: &Layers) -> (Self, Self) {
+        // Places inside: neither the first nor the last.
+        let mut again = chunk(1, 3, self.first_layer, first, layers);
+        (again.place, again.embedding, again.head) = (self.place, self.embedding, self.head);
+        let whole = chunk(1, 3, self.first_layer + first, self.layers - first, layers);
+        (again, whole)
+    }
+
     /// Whether another holds the same kinds of layers, as many of each.
     pub(crate) const fn holds_as(self, other: Self) -> bool {
         self.layers == other.layers

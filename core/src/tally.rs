@@ -2,7 +2,7 @@
 //! a pipeline of any length costs one listing of each kind.
 
 use crate::accounting;
-use crate::inventory::{Count, Counts, Part, Phase, Role, Sink};
+use crate::inventory::{Count, Counts, Part, Phase, Role, Sink, Turns};
 use crate::mixers::cache::Kept;
 use crate::plan::Plan;
 use crate::serving;
@@ -177,6 +177,8 @@ impl Tally {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
     of: [Tally; Part::COUNT],
+    /// The same of layers that are not computed again, where others are.
+    whole: [Tally; Part::COUNT],
 }
 
 impl Units {
@@ -191,30 +193,36 @@ impl Units {
             Some(serving) => serving::list(&mut list, plan, serving, sizes, counts),
             None => accounting::list(&mut list, plan, sizes, counts),
         }
-        Self { of: list.tallies }
+        let of = list.tallies;
+        if plan.spec().layout.recompute_layers == 0 {
+            return Self { of, whole: [Tally::EMPTY; Part::COUNT] };
+        }
+        let mut list = Sink::by_part();
+        weights::list(&mut list, plan, sizes, counts);
+        accounting::list(&mut list, &plan.without_recomputation(), sizes, counts);
+        Self { of, whole: list.tallies }
     }
 
     /// What a rank of the pipeline holds, in the moment when its activations are most; of a single chunk, so many
     /// micro-batches.
     #[allow(clippy::cast_possible_truncation)] // chunks are few
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
-        let architecture = &plan.spec().architecture;
-        let (tied, layers) = (architecture.tied_embeddings, &architecture.layers);
+        let tied = plan.spec().architecture.tied_embeddings;
         if plan.chunks() == 1 {
-            return Counts::of(first, in_flight, layers).tied(tied);
+            return Counts::of(plan, first, in_flight).tied(tied);
         }
         let (run, chunks) = (plan.run(), plan.chunks());
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
         let (mut weights, mut chunk) = ([0; CHUNKS_MAX as usize], 0);
         while chunk < chunks {
-            let one = self.parts(&Counts::of(&plan.chunk(stage, chunk), 1, layers)).stored;
+            let one = self.parts(&Counts::of(plan, &plan.chunk(stage, chunk), 1)).stored;
             weights[chunk as usize] = if one > u64::MAX as u128 { 1 << 64 } else { one };
             chunk += 1;
         }
         let moment = run.worst(stage, &weights);
         let (mut counts, mut chunk) = (Counts::NONE, 0);
         while chunk < chunks {
-            counts = counts.with(Counts::of(&plan.chunk(stage, chunk), run.held(stage, chunk, moment), layers));
+            counts = counts.with(Counts::of(plan, &plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
             chunk += 1;
         }
         counts.tied(tied)
@@ -239,7 +247,7 @@ impl Units {
         list.tallies[0] = sum;
         match served {
             Some(serving) => serving::list_caches(&mut list, plan, serving, stage, &Kept::all(plan, serving)),
-            None => accounting::list_rank(&mut list, plan, &counts),
+            None => accounting::list_rank(&mut list, plan, &counts.all()),
         }
         *list.tally()
     }
@@ -255,10 +263,51 @@ impl Units {
         sum.add_many(&self.of[Part::Dense as usize], counts.dense);
         sum.add_many(&self.of[Part::Moe as usize], counts.moe);
         sum.add_many(&self.of[Part::Mtp as usize], counts.mtp);
+        if counts.has_whole() {
+            self.add_whole(sum, counts);
+        }
         if counts.last.there > 0 {
             sum.add_head(&self.of[Part::Last as usize], counts.last);
         }
         sum.add_many(&self.of[Part::Head as usize], counts.head);
+    }
+}
+
+/// Parts that are layers, in the order of [`Counts::whole`].
+const LAYERS: [Part; Counts::LAYERS] =
+    [Part::Attention, Part::Mixer, Part::Compressed, Part::Heavy, Part::Dense, Part::Moe];
+
+impl Units {
+    /// Adds layers that are not computed again.
+    const fn add_whole(&self, sum: &mut Tally, counts: &Counts) {
+        let mut i = 0;
+        while i < LAYERS.len() {
+            sum.add_many(&self.whole[LAYERS[i] as usize], counts.whole[i]);
+            i += 1;
+        }
+    }
+
+    /// Where layers of a kind are computed again and others not, what to leave out of the list of either: they take turns, so
+    /// that what they work on is counted of those that work on more.
+    pub(crate) const fn shared(&self, counts: &Counts) -> [Turns; 2] {
+        let [mut again, mut whole] = [Turns::NONE; 2];
+        if !counts.has_whole() {
+            return [again, whole];
+        }
+        let [a, b, c, d] = counts.mixers;
+        let (there, mut i) = ([a, b, c, d, counts.dense, counts.moe], 0);
+        while i < LAYERS.len() {
+            let part = LAYERS[i] as usize;
+            let (one, other) = (&self.of[part], &self.whole[part]);
+            if there[i].there > 0 && counts.whole[i].there > 0 {
+                let forward = if other.forward > one.forward { Turns::FORWARD } else { 0 };
+                let backward = if other.backward > one.backward { Turns::BACKWARD } else { 0 };
+                again.of[part] = forward | backward;
+                whole.of[part] = (Turns::FORWARD | Turns::BACKWARD | Turns::BUFFERS) ^ again.of[part];
+            }
+            i += 1;
+        }
+        [again, whole]
     }
 }
 

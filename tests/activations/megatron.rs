@@ -1,6 +1,9 @@
 //! megatron-core and Megatron-LM.
 
-use crate::{Kept, is_cuda, judge, judge_full_size, judge_works, number, of_micro_batch, says, switch};
+use crate::{
+    Kept, bytes, data, families, is_cuda, judge, judge_full_size, judge_works, number, of_micro_batch, says, switch,
+    text,
+};
 use moe_model::Plan;
 use moe_model::inventory::{Entry, Lifetime, Module};
 use moe_model::preset::DEEPSEEK_V3;
@@ -244,6 +247,34 @@ fn megatron_core_keeps_what_is_listed() {
 #[test]
 fn megatron_core_at_full_size() {
     assert_eq!(judge_full_size("megatron-core", of_family), 7);
+}
+
+/// Several layers, dense ones first, that keep all they save or that are computed again, all or the first of them.
+#[test]
+fn megatron_core_on_stacks_of_layers() {
+    let data = data();
+    let stacks = data["stacks"].as_array().expect("there are stacks");
+    let families = families(&data);
+    for stack in stacks {
+        let family = families.iter().find(|family| family["name"] == stack["family"]).expect("it is measured");
+        let (layers, dims) = (text(stack, "layers"), &stack["D"]);
+        let [dense, moe] = ['D', 'M'].map(|kind| layers.chars().filter(|layer| *layer == kind).count() as u64);
+        let is_full = says(stack, "recompute", "full");
+        let changed = plan(family, dims).changed(|spec| {
+            let of = &mut spec.architecture;
+            (of.layers.dense, of.layers.moe) = (dense, moe);
+            of.layers.ffn = if dense > 0 { number(dims, "hF") } else { 0 };
+            if moe == 0 {
+                of.experts = Experts::DEFAULT;
+            }
+            spec.layout.recompute = if is_full { Recompute::Full } else { Recompute::None };
+            spec.layout.recompute_layers = stack["recompute_layers"].as_u64().unwrap_or(0);
+        });
+        let plan = changed.unwrap_or_else(|violations| panic!("{stack}: {violations}"));
+        let sum: u64 = kept(family, &plan).iter().map(|entry| bytes(entry, None)).sum();
+        assert_eq!(sum, number(stack, "bytes"), "{stack}");
+    }
+    assert_eq!(stacks.len(), 49);
 }
 
 /// What a block works on at its peak beyond what it saves, where micro-batches are not so small that gradients of weights

@@ -2,7 +2,7 @@
 
 use crate::{assert_near, gb};
 use moe_model::config::{MegatronRun, megatron_arguments};
-use moe_model::spec::Dtype;
+use moe_model::spec::{Dtype, Recompute};
 use moe_model::{Bytes, Device, Plan, Spec};
 use serde_json::{Map, Value};
 
@@ -83,6 +83,20 @@ fn qwen3_on_sixteen_cards() {
     let with = |change: fn(&mut Spec)| plan.changed(change).expect("it is legal").peak().bytes() / gb(1);
     let bf16 = with(|spec| spec.layout.precision.gradients = Dtype::Bf16);
     assert_eq!((plan.peak().bytes() / gb(1), bf16), (6_806, 6_136));
+}
+
+/// Under `block` the first layers are computed again, each of which saves as much.
+#[test]
+fn so_many_layers_are_computed_again() {
+    let block = "--recompute-granularity full --recompute-method block --recompute-num-layers";
+    let [kept, one, all] = [String::new(), format!("{block} 1"), format!("{block} 48")].map(|words| qwen3(&words));
+    assert_eq!((one.spec().layout.recompute, one.spec().layout.recompute_layers), (Recompute::Full, 1));
+    let stored = |plan: &Plan| plan.budget(0).stored_activations().bytes();
+    assert_eq!(stored(&kept) - stored(&all), 48 * (stored(&kept) - stored(&one)));
+    assert_eq!(
+        stored(&all),
+        stored(&qwen3("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"))
+    );
 }
 
 /// M08: recomputing attention saves nothing where its kernel is fused; the report saw 1.79 GB more.

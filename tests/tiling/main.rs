@@ -145,6 +145,7 @@ const OTHERS: &[&str] = &[
     "gradients-kept",
     "activations-kept",
     "worked-example-layers",
+    "recompute-layers-unused",
     "framework-layers",
     "modules-given",
     "modules-unused",

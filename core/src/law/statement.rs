@@ -111,6 +111,7 @@ impl When {
             Self::ExpertZero => "where ZeRO shards the state of experts",
             Self::Pipelined | Self::ExpertZeroInPipeline => "with more than one stage",
             Self::Dropless => "where no token is dropped",
+            Self::NotFull => "without `recompute: full`",
             Self::WorstLoad => "under `routing.load: worst`",
             Self::Capacity => "under bounded capacity",
             Self::Listed => "with a stage list",

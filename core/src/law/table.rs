@@ -907,6 +907,13 @@ pub const LAWS: &[Law] = &[
         "`megatron_core` counts it by module, `torchtitan` where layers are attention and one network, no other does",
     ),
     law(
+        "recompute-layers-unused",
+        &[Key::RecomputeLayers, Key::Recompute],
+        AtMost(Of(Key::RecomputeLayers), Just(0)),
+        When::NotFull,
+        "only `recompute: full` computes whole layers again",
+    ),
+    law(
         "framework-layers",
         &[Key::Recompute],
         Rule::OneOf(Key::Recompute, &[Recompute::None as u64, Recompute::Selective as u64]),

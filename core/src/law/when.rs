@@ -163,6 +163,8 @@ pub enum When {
     Dropless,
     /// Where the hottest rank gets all that it can.
     WorstLoad,
+    /// Without full recomputation.
+    NotFull,
     /// Where some layers have experts of bounded capacity.
     Capacity,
 }
@@ -345,6 +347,7 @@ impl When {
             }
             Self::Pipelined => of[Key::MeshPp as usize] > 1,
             Self::ByGroup => of[Key::ZeroGroups as usize] != UNIFORM,
+            Self::NotFull => of[Key::Recompute as usize] != Recompute::Full as u64,
             Self::WorstLoad => of[Key::RoutingLoad as usize] == Load::Worst as u64 && n.get(Key::RoutingLoad).is_some(),
             Self::Dropless => moe && has_experts(n) && n.get(Key::RoutingSkew).is_some(),
             Self::Capacity => moe && has_experts(n) && n.get(Key::RoutingFactor).is_some(),
@@ -408,7 +411,7 @@ impl When {
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),
             Self::Unusual => KeySet::of(&[Key::LayersList, Key::LayersBeside, Key::HyperConnections]),
             Self::Hashed => KeySet::of(&[Key::LayersMoe, Key::ExpertsHashLayers]),
-            Self::Modules | Self::NoModules => KeySet::of(&[Key::Recompute]),
+            Self::Modules | Self::NoModules | Self::NotFull => KeySet::of(&[Key::Recompute]),
             Self::Composed | Self::ComposedFramework | Self::NoSelective | Self::SeveralBlocks => {
                 KeySet::of(&[Key::LayersList, Key::LayersBeside])
             }

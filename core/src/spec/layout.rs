@@ -494,6 +494,9 @@ pub struct Layout {
     pub batch: Batch,
     /// What is computed again.
     pub recompute: Recompute,
+    /// Under `recompute: full`, how many layers of each chunk, from its first on, are computed again (Megatron-LM's
+    /// `--recompute-method block --recompute-num-layers`); 0 for all of them.
+    pub recompute_layers: u64,
     /// Which modules, where not all are.
     pub modules: Modules,
     /// Load of the experts.
@@ -531,6 +534,7 @@ impl Layout {
         precision: Precision::DEFAULT,
         batch: Batch::DEFAULT,
         recompute: Recompute::None,
+        recompute_layers: 0,
         modules: Modules::DEFAULT,
         routing: Routing::BALANCED,
         serving: Service::None,
@@ -566,6 +570,7 @@ impl Layout {
         },
         Field { key: Key::Batch, value: kind(&[Kind::plain("batch", "Batch", Batch::FIELDS)]), required: true },
         Field { key: Key::Recompute, value: Value::Choice { words: Recompute::WORDS, kinds: &[] }, required: false },
+        Field { key: Key::RecomputeLayers, value: Value::Number { min: 0 }, required: false },
         Field {
             key: Key::Modules,
             value: kind(&[Kind::plain("modules", "Modules", Modules::FIELDS)]),

@@ -128,6 +128,7 @@ impl Spec {
             Key::Mtp,
             Key::Schedule,
             Key::Recompute,
+            Key::RecomputeLayers,
             Key::Target,
             Key::Device,
             Key::Headroom,
@@ -148,6 +149,7 @@ impl Spec {
         n.values[Key::Mtp as usize] = a.mtp;
         n.values[Key::Schedule as usize] = l.schedule as u64;
         n.values[Key::Recompute as usize] = l.recompute as u64;
+        n.values[Key::RecomputeLayers as usize] = l.recompute_layers;
         n.values[Key::Target as usize] = l.target as u64;
         n.values[Key::Device as usize] = l.device as u64;
         n.values[Key::Headroom as usize] = l.headroom.percent;
@@ -238,6 +240,7 @@ impl Spec {
             && l.routing.is_in_range()
             && (matches!(l.serving, Service::None) || l.serving.is_in_range())
             && l.accounting.is_in_range()
+            && l.recompute_layers <= NUMBER_MAX
             && l.headroom.percent <= NUMBER_MAX
     }
 
@@ -261,6 +264,7 @@ impl Spec {
             Key::Mtp => a.mtp = code,
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),
+            Key::RecomputeLayers => l.recompute_layers = code,
             Key::Target => l.target = Target::at(code),
             Key::Device => l.device = Device::at(code),
             Key::Headroom => l.headroom = percent(code),

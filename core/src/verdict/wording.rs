@@ -414,6 +414,7 @@ const fn unread(of: Quantity, when: When) -> &'static str {
         (Quantity::Of(Key::BatchGroup), _) => "leave it out, or write `schedule: interleaved`",
         (Quantity::Of(Key::MeshCpInner), _) => "leave it out, or write `context: hierarchical`",
         (Quantity::Of(Key::AttentionFullEvery), When::NoWindow) => "leave it out, or write `window`",
+        (Quantity::Of(Key::RecomputeLayers), _) => "leave it out, or write `recompute: full`",
         (Quantity::Of(Key::RoutingSkew), _) => "leave it out, or leave out `load`",
         (Quantity::Of(Key::ZeroInstances | Key::AttentionFullEvery), _) => "leave it out",
         (Quantity::Sum([Key::BatchSequence, ..]), _) => {

@@ -95,12 +95,12 @@ const _: () = {
             __at: ::core::primitive::usize,
             __laws: [::core::primitive::u128; 2],
         ) {
-            __enforce(__at, __laws, B, [249230249219796511037616967529531907, 65536], S)
+            __enforce(__at, __laws, B, [249230249219796511037616967529531907, 131072], S)
         }
         const _: () = e(
             117,
             [151115727451828646838272, 170141183460469231731687303715884105728],
         );
-        const _: () = __enforce_budget(136usize, B, S);
+        const _: () = __enforce_budget(137usize, B, S);
     }
 };

@@ -19,7 +19,7 @@ pub(super) fn read(fields: &mut Fields<'_>, run: &MegatronRun, spec: &mut Spec) 
     let is_sharded = fields.switch("use-distributed-optimizer", Switch::Off).is_on();
     let instances = fields.optional("num-distributed-optimizer-instances").unwrap_or(1);
     let state = if is_sharded { ZeroStage::Optimizer } else { ZeroStage::None };
-    let recompute = recompute(fields);
+    let (recompute, recompute_layers) = recompute(fields);
     spec.layout = Layout {
         mesh,
         stages,
@@ -32,6 +32,7 @@ pub(super) fn read(fields: &mut Fields<'_>, run: &MegatronRun, spec: &mut Spec) 
         precision: precision(fields),
         batch: batch(fields, &mesh),
         recompute,
+        recompute_layers,
         modules: if recompute == Recompute::Selective { modules(fields) } else { Modules::DEFAULT },
         routing: routing(fields),
         accounting: Accounting::MegatronCore(accounting(fields, run, spec.architecture.layers.gated)),
@@ -141,28 +142,31 @@ fn batch(fields: &mut Fields<'_>, mesh: &Mesh) -> Batch {
     Batch { sequence, micro, count: global.checked_div(each).unwrap_or(1).max(1), ..Batch::DEFAULT }
 }
 
-fn recompute(fields: &mut Fields<'_>) -> Recompute {
+/// Of whole layers also how many: 0 for all.
+fn recompute(fields: &mut Fields<'_>) -> (Recompute, u64) {
     let words = &[r#""selective""#, r#""full""#];
     let granularity = fields.word("recompute-granularity", words);
     if fields.switch("recompute-activations", Switch::Off).is_on() {
-        return Recompute::Selective;
+        return (Recompute::Selective, 0);
     }
     match granularity {
-        Some(0) => Recompute::Selective,
-        // The first so many layers of each stage; of none nothing.
-        Some(_) if fields.is("recompute-method", "block") && fields.optional("recompute-num-layers") == Some(0) => {
-            Recompute::None
-        }
+        Some(0) => (Recompute::Selective, 0),
+        // The first so many layers of each chunk; of none nothing.
+        Some(_) if fields.is("recompute-method", "block") => match fields.optional("recompute-num-layers") {
+            Some(0) => (Recompute::None, 0),
+            Some(layers) => (Recompute::Full, layers),
+            None => (Recompute::Full, 1),
+        },
         Some(_) => {
             // Blocks of several layers keep fewer inputs.
             fields.word("recompute-method", &[r#""uniform""#]);
             fields.word("recompute-num-layers", &["1"]);
-            Recompute::Full
+            (Recompute::Full, 0)
         }
         None => {
             fields.pass("recompute-method");
             fields.pass("recompute-num-layers");
-            Recompute::None
+            (Recompute::None, 0)
         }
     }
 }
