@@ -63,8 +63,16 @@ fn keys_are_offered(editor: &mut Editor) {
         ("active_groups: 1 }", "active_groups: 1, cor│ }", EXPERTS_LACK),
         ("heads: 16,", "h│", "heads q_rank indexer_heads indexer_dim"),
         ("apart, loss: apart }", "apart, │ }", "list first last loss"),
-        ("        schedule: gpipe,", "        sche│", "schedule placement precision recompute_layers modules serving target"),
-        ("        schedule: gpipe,", "        │", "schedule placement precision recompute_layers modules serving target"),
+        (
+            "        schedule: gpipe,",
+            "        sche│",
+            "schedule placement precision recompute_layers modules serving target",
+        ),
+        (
+            "        schedule: gpipe,",
+            "        │",
+            "schedule placement precision recompute_layers modules serving target",
+        ),
         (
             "        headroom: percent(10),",
             "        headroom: percent(10),\n        pl│",
