@@ -661,6 +661,10 @@ const fn relieved(spec: &Spec, change: usize) -> (Spec, &'static str) {
             l.recompute = Recompute::Full;
             (trial, "`recompute: full`")
         }
+        0 if l.recompute_layers > 0 => {
+            l.recompute_layers = 0;
+            (trial, "`recompute_layers` left out")
+        }
         1 if least < ZeroStage::Optimizer as u8 => {
             l.zero = l.zero.at(ZeroStage::Optimizer);
             (trial, "`zero: optimizer`")
