@@ -15,7 +15,7 @@ static JUDGED: LazyLock<Vec<Violations>> = LazyLock::new(|| {
     let legal = cases(8, 100, 1200).map(|case| case.spec).filter(|spec| Plan::new(*spec).is_ok());
     let mut rng = fastrand::Rng::with_seed(9);
     random
-        .chain(legal.flat_map(move |spec| [(); 4].map(|()| changed(&spec, &mut rng))))
+        .chain(legal.flat_map(move |spec| [(); 5].map(|()| changed(&spec, &mut rng))))
         .map(|spec| judge(&spec))
         .collect()
 });
