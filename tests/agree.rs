@@ -656,6 +656,24 @@ fn expert_parallelism_trades_tokens_and_saves_none() {
     }
 }
 
+/// Stages of as many layers of each kind differ where the first of them are computed again: the third keeps a dense network.
+#[test]
+fn which_layers_are_computed_again_tells_stages_apart() {
+    let mut spec = Spec::DEFAULT;
+    (spec.architecture.hidden, spec.architecture.vocab) = (16, 16);
+    let list = LayerList::parse("aAaAAaaA");
+    spec.architecture.layers = Layers { dense: 4, moe: 4, ffn: 4096, list, ..Layers::DEFAULT };
+    spec.architecture.attention = Attention::Gqa(Gqa { heads: 2, kv_heads: 2, head_dim: 8, ..Gqa::DEFAULT });
+    spec.architecture.experts = Experts { routed: 2, active: 1, ffn: 4, ..Experts::DEFAULT };
+    spec.layout.mesh = Mesh { pp: 4, ..Mesh::DEFAULT };
+    spec.layout.schedule = Schedule::Gpipe;
+    spec.layout.batch = Batch { sequence: 64, count: 8, ..Batch::DEFAULT };
+    (spec.layout.recompute, spec.layout.recompute_layers) = (Recompute::Full, 1);
+    let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+    let worst = (0..4).map(|stage| plan.budget(stage).peak()).max_by_key(|peak| peak.total).expect("there are stages");
+    assert_eq!((plan.peak(), plan.peak().stage), (worst, 2));
+}
+
 /// What shared experts hold for one micro-batch does not depend on how much is kept besides.
 #[test]
 fn shared_experts_are_the_same_at_either_checkpoint() {

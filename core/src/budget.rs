@@ -200,9 +200,11 @@ pub(crate) const fn peak(plan: &Plan) -> Peak {
 }
 
 /// Whether a rank that holds the same layers as one before it holds no more micro-batches of them. So it is where stages
-/// follow one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other.
+/// follow one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other. Where the first
+/// of its layers are computed again, it also matters which those are.
 const fn can_be_no_worse(plan: &Plan) -> bool {
-    matches!(plan.shape().order, Order::Loop) && !plan.has_places()
+    let counts_tell = plan.spec().layout.recompute_layers == 0;
+    matches!(plan.shape().order, Order::Loop) && !plan.has_places() && counts_tell
 }
 
 const CANDIDATES: usize = 14;
