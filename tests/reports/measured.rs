@@ -121,8 +121,10 @@ const MOONLIGHT: &str = "--num-layers 27 --hidden-size 2048 --ffn-hidden-size 11
     --cross-entropy-fusion-impl te";
 
 /// Six runs that recompute other modules (Megatron-Bridge at 067f987, `skills/nemo-mbridge-perf-activation-recompute/card.yaml`,
-/// of 2026-08): peaks in hundredths of a GB (10^9 bytes), held within 4 %. Gradients and moments are in bf16. Four peaks lie
-/// together whatever is computed again: there the optimizer step holds most, as it does here.
+/// of 2026-08): peaks in hundredths of a GB (10^9 bytes), held within 4 %. Gradients and moments are in bf16, as the recipe
+/// says. It does not say whether master weights are whole or, as megatron-core's precision-aware optimizer has them unless told
+/// otherwise, the 16 bits that bf16 lacks: whole ones meet the peaks, with the others they would be an eighth less. Four peaks
+/// lie together whatever is computed again: there the optimizer step holds most, as it does here.
 #[test]
 fn moonlight_by_what_it_recomputes() {
     let planned = |modules: &str| {
