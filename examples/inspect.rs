@@ -4,6 +4,8 @@
 //! `--json` prints the same as JSON, in exact integers; `--declaration` prints it as source of `moe_model!`. What is asked
 //! for goes to stdout, with exit code 0; what is wrong with a config goes to stderr, all at once, and the code is 2.
 
+#[path = "common/columns.rs"]
+mod columns;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "common/file.rs"]

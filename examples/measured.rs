@@ -4,6 +4,8 @@
 //! For each row the bytes that the last rank of the pipeline holds between steps and at its peak, as predicted and as
 //! measured, or why it is not judged. `--json` prints the same as JSON. Exit code 2: FILE cannot be read.
 
+#[path = "common/columns.rs"]
+mod columns;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "common/file.rs"]

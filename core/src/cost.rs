@@ -66,8 +66,8 @@ impl Plan {
     /// If there are not so many stages.
     #[must_use]
     pub fn forward_cost(&self, stage: u64) -> Cost {
-        let Parts { projections, latent_up, core, dense, experts, shared, ends } = self.parts(stage, Counts::all);
-        [latent_up, core, dense, experts, shared, ends].into_iter().fold(projections, Cost::plus)
+        let parts = self.parts(stage, Counts::all);
+        parts.layers().plus(parts.ends)
     }
 
     /// What recomputation makes a rank of a stage do again in the backward of one micro-batch: under `full` the forward of
@@ -94,10 +94,9 @@ impl Plan {
     #[must_use]
     pub fn recompute_cost(&self, stage: u64) -> Cost {
         let parts = self.parts(stage, Counts::recomputed);
-        let Parts { projections, latent_up, core, dense, experts, shared, .. } = parts;
         match self.spec().layout.recompute {
             Recompute::None => Cost::default(),
-            Recompute::Full => [latent_up, core, dense, experts, shared].into_iter().fold(projections, Cost::plus),
+            Recompute::Full => parts.layers(),
             Recompute::Selective => again(&parts, self.spec().layout.modules),
         }
     }
@@ -153,6 +152,12 @@ const fn to_others(amount: u64, ranks: u64) -> u64 {
 }
 
 impl Parts {
+    /// All but the ends of the pipeline.
+    fn layers(&self) -> Cost {
+        let Self { projections, latent_up, core, dense, experts, shared, .. } = *self;
+        [latent_up, core, dense, experts, shared].into_iter().fold(projections, Cost::plus)
+    }
+
     /// The products with a weight. Vectors are none.
     fn multiply(&mut self, plan: &Plan, sizes: &Sizes, entry: &Entry) {
         let [first, second, ..] = entry.shape;

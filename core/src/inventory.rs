@@ -496,15 +496,23 @@ impl Counts {
     const fn divided(chunk: &Chunk, micro_batches: u64, layers: &Layers, first: u64) -> Self {
         let (again, whole) = chunk.divided(first, layers);
         let mut counts = Self::of_layers(&again, micro_batches, layers.beside);
-        let Self { mixers: [a, b, c, d], dense, moe, .. } = Self::of_layers(&whole, micro_batches, layers.beside);
-        counts.whole = [a, b, c, d, dense, moe];
+        counts.whole = Self::of_layers(&whole, micro_batches, layers.beside).layers();
         counts
+    }
+
+    /// Those that are computed again where others are not: mixers by their slot, dense networks, experts.
+    pub(crate) const fn layers(&self) -> [Count; Self::LAYERS] {
+        let [a, b, c, d] = self.mixers;
+        [a, b, c, d, self.dense, self.moe]
     }
 
     /// Those that keep all they save, as if they were all.
     pub(crate) const fn whole(&self) -> Self {
-        let [a, b, c, d, dense, moe] = self.whole;
-        Self { mixers: [a, b, c, d], dense, moe, ..Self::NONE }
+        Self::NONE.with_layers(self.whole)
+    }
+
+    const fn with_layers(self, [a, b, c, d, dense, moe]: [Count; Self::LAYERS]) -> Self {
+        Self { mixers: [a, b, c, d], dense, moe, ..self }
     }
 
     /// With modules that are a layer each, and have an embedding. They are never among the first layers that are computed
@@ -573,14 +581,7 @@ impl Counts {
 
     /// All layers, computed again or not.
     pub(crate) const fn all(self) -> Self {
-        let ([a, b, c, d, dense, moe], [ra, rb, rc, rd]) = (self.whole, self.mixers);
-        Self {
-            mixers: [ra.plus(a), rb.plus(b), rc.plus(c), rd.plus(d)],
-            dense: self.dense.plus(dense),
-            moe: self.moe.plus(moe),
-            whole: [Count::NONE; Self::LAYERS],
-            ..self
-        }
+        self.with_layers(sums(self.layers(), self.whole)).recomputed()
     }
 
     /// With those of another chunk of the rank.
@@ -598,12 +599,13 @@ impl Counts {
             mtp: self.mtp.plus(other.mtp),
             last: self.last.plus(other.last),
             head: self.head.plus(other.head),
-            whole: {
-                let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (self.whole, other.whole);
-                [a.plus(g), b.plus(h), c.plus(i), d.plus(j), e.plus(k), f.plus(l)]
-            },
+            whole: sums(self.whole, other.whole),
         }
     }
+}
+
+const fn sums([a, b, c, d, e, f]: [Count; 6], [g, h, i, j, k, l]: [Count; 6]) -> [Count; 6] {
+    [a.plus(g), b.plus(h), c.plus(i), d.plus(j), e.plus(k), f.plus(l)]
 }
 
 /// Where entries are listed: their sums, and they themselves as far as there is room wanted for them. What a rank

@@ -59,7 +59,7 @@ const fn works(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, 
     if counts.last.there > 0 {
         list.part(Part::Last);
         let entry = work(plan, phase, Block::Head, Module::Head);
-        let (rows, own) = (Dim::whole(Symbol::Running, scored), [sizes.batch, sizes.own_tokens, sizes.hidden, ONE]);
+        let (rows, own) = (Dim::whole(Symbol::Running, scored), sizes.own_hidden());
         list.push(&entry.times(2), "final norm input, output", own);
         list.push(&entry, "logits", [ONE, rows, sizes.vocab, ONE]);
         let mut logits = entry.stored_as(Element::FP32);
@@ -71,7 +71,7 @@ const fn works(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, 
 /// What one block holds of the residual stream: it, the block's input behind its norm, and its output.
 const fn around(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, phase: Phase, block: Block, module: Module) -> Entry {
     let entry = work(plan, phase, block, module);
-    list.push(&entry, "residual stream", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
+    list.push(&entry, "residual stream", sizes.own_streams());
     list.push(&entry, "block input behind its norm", [sizes.batch, sizes.context, sizes.hidden, ONE]);
     list.push(&entry, "block output", [sizes.batch, sizes.context, sizes.hidden, ONE]);
     entry
@@ -251,16 +251,10 @@ impl Plan {
         }
         // Context-parallel ranks deal the blocks of a sequence among them, and each holds as many.
         let block = serving.block * self.spec().layout.mesh.cp;
-        let (mut fits, mut not) = (0, NUMBER_MAX / block + 1);
-        while not - fits > 1 {
-            let blocks = fits + (not - fits) / 2;
-            if self.serves_on(requests, blocks * block, device) {
-                fits = blocks;
-            } else {
-                not = blocks;
-            }
+        match self.most(Some(requests), block, NUMBER_MAX / block, device) {
+            Some(blocks) => Some(blocks * block),
+            None => None,
         }
-        if fits == 0 { None } else { Some(fits * block) }
     }
 
     /// The most requests of so long a context that each data-parallel replica can keep at once on a device, with the declared
@@ -271,13 +265,22 @@ impl Plan {
         if context == 0 || context > NUMBER_MAX {
             return None;
         }
-        let (mut fits, mut not) = (0, NUMBER_MAX + 1);
+        self.most(None, context, NUMBER_MAX, device)
+    }
+
+    /// The most that fit on a device, up to a limit: of so many requests, lengths of context; else requests of that length.
+    const fn most(&self, requests: Option<u64>, length: u64, limit: u64, device: Device) -> Option<u64> {
+        let (mut fits, mut not) = (0, limit + 1);
         while not - fits > 1 {
-            let requests = fits + (not - fits) / 2;
+            let middle = fits + (not - fits) / 2;
+            let (requests, context) = match requests {
+                Some(requests) => (requests, middle * length),
+                None => (middle, length),
+            };
             if self.serves_on(requests, context, device) {
-                fits = requests;
+                fits = middle;
             } else {
-                not = requests;
+                not = middle;
             }
         }
         if fits == 0 { None } else { Some(fits) }

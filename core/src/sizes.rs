@@ -214,6 +214,24 @@ pub struct Sizes {
     pub own_tokens: Dim,
 }
 
+/// What a rank has between blocks, of its own tokens.
+impl Sizes {
+    /// So many numbers for each token.
+    pub(crate) const fn own_each(&self, width: Dim) -> [Dim; 4] {
+        [self.batch, self.own_tokens, width, Dim::ONE]
+    }
+
+    /// Hidden states.
+    pub(crate) const fn own_hidden(&self) -> [Dim; 4] {
+        self.own_each(self.hidden)
+    }
+
+    /// Hidden states of all residual streams, where there are several.
+    pub(crate) const fn own_streams(&self) -> [Dim; 4] {
+        [self.batch, self.own_tokens, self.hidden, self.streams]
+    }
+}
+
 impl Sizes {
     /// The sizes of a plan.
     #[must_use]

@@ -294,12 +294,11 @@ impl Units {
         if !counts.has_whole() {
             return [again, whole];
         }
-        let [a, b, c, d] = counts.mixers;
-        let (there, mut i) = ([a, b, c, d, counts.dense, counts.moe], 0);
+        let (layers, mut i) = (counts.layers(), 0);
         while i < LAYERS.len() {
             let part = LAYERS[i] as usize;
             let (one, other) = (&self.of[part], &self.whole[part]);
-            if there[i].there > 0 && counts.whole[i].there > 0 {
+            if layers[i].there > 0 && counts.whole[i].there > 0 {
                 let forward = if other.forward > one.forward { Turns::FORWARD } else { 0 };
                 let backward = if other.backward > one.backward { Turns::BACKWARD } else { 0 };
                 again.of[part] = forward | backward;

@@ -1,16 +1,8 @@
 //! Tables of reports.
 
-use comfy_table::{CellAlignment, Table, TableStyle};
+use crate::columns::columns;
 
-/// A table below its title: columns hold numbers, on the right, or words, on the left, whose header begins with `<`.
+/// A table below its title, its header as [`columns`] reads it.
 pub(crate) fn table(title: &str, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new());
-    table.set_header(header.iter().map(|name| name.trim_start_matches('<')));
-    table.add_rows(rows);
-    for (column, name) in table.column_iter_mut().zip(header) {
-        column.set_cell_alignment(if name.starts_with('<') { CellAlignment::Left } else { CellAlignment::Right });
-        column.set_padding((0, 2));
-    }
-    table.lines().fold(format!("\n{title}\n"), |text, line| text + line.trim_end() + "\n")
+    format!("\n{title}\n{}", columns(header, rows))
 }

@@ -156,12 +156,13 @@ impl Errors {
 
 /// How far rows are off the median of those with the same arguments, of predicted rows that have such.
 fn bound(rows: &[Row], judged: &[Line], of: fn(&Row) -> Option<u64>) -> Errors {
-    let predicted = || rows.iter().zip(judged).filter(|(_, judged)| judged.not_modelled.is_none()).map(|(row, _)| row);
-    let errors = predicted().filter_map(|row| {
-        let measured = of(row)?;
-        let mut twins: Vec<u64> = predicted().filter(|other| other.twin() == row.twin()).filter_map(of).collect();
+    let predicted = rows.iter().zip(judged).filter(|(_, judged)| judged.not_modelled.is_none());
+    let predicted: Vec<_> = predicted.filter_map(|(row, _)| Some((row.twin(), of(row)?))).collect();
+    let errors = predicted.iter().filter_map(|(twin, measured)| {
+        let twins = predicted.iter().filter(|(other, _)| other == twin);
+        let mut twins: Vec<u64> = twins.map(|(_, measured)| *measured).collect();
         twins.sort_unstable();
-        (twins.len() > 1).then(|| error(twins[(twins.len() - 1) / 2], measured))
+        (twins.len() > 1).then(|| error(twins[(twins.len() - 1) / 2], *measured))
     });
     Errors::of(errors.collect())
 }

@@ -1,14 +1,14 @@
 //! The report for people.
 
+use crate::columns::columns;
 use crate::report::{Errors, Line, Report};
-use comfy_table::{CellAlignment, Table, TableStyle};
 use moe_model::Bytes;
 
 /// A table of rows, those that are not judged below it, and a summary.
 pub(crate) fn of(report: &Report) -> String {
     let (judged, others): (Vec<&Line>, Vec<&Line>) = report.rows.iter().partition(|row| row.not_modelled.is_none());
-    let header = ["row", "static, predicted", "measured", "off", "peak, predicted", "measured", "off", "in"];
-    let mut text = table(&header, judged.into_iter().map(cells));
+    let header = ["<row", "static, predicted", "measured", "off", "peak, predicted", "measured", "off", "in"];
+    let mut text = columns(&header, judged.into_iter().map(cells));
     text += "\nNot judged\n";
     for row in others {
         let why = row.not_modelled.as_deref().unwrap_or_default().replace("; ", "\n  ");
@@ -20,7 +20,7 @@ pub(crate) fn of(report: &Report) -> String {
         summary.rows, summary.outside_the_model, summary.cannot_be_judged
     );
     text += &counts;
-    let header = ["errors without their sign", "rows", "median", "p90", "worst"];
+    let header = ["<errors without their sign", "rows", "median", "p90", "worst"];
     let line = |name: &str, errors: &Errors| {
         let percent = |number: f64| format!("{number:.2} %");
         let Errors { median_abs_percent, p90_abs_percent, worst_abs_percent, .. } = *errors;
@@ -34,7 +34,7 @@ pub(crate) fn of(report: &Report) -> String {
         line("static, rows against the median of rows with the same arguments", &bound.standing),
         line("peak, likewise", &bound.peak),
     ];
-    text + &table(&header, lines)
+    text + &columns(&header, lines)
 }
 
 /// The test's directory and its hardware.
@@ -56,16 +56,4 @@ fn cells(row: &Line) -> Vec<String> {
         off(row.peak_error_percent),
         row.peak_phase.unwrap_or_default().replace('_', " "),
     ]
-}
-
-fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new());
-    table.set_header(header);
-    table.add_rows(rows);
-    for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(if i == 0 { CellAlignment::Left } else { CellAlignment::Right });
-        column.set_padding((0, 2));
-    }
-    table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }

@@ -124,14 +124,14 @@ const fn gradient_copies(list: &mut Sink<'_>, plan: &Plan, source: &'static str)
 /// The input of the norm behind a block, where layers have so many norms that there is one.
 const fn block_output(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, kept: &Entry, norms: u64) {
     if plan.spec().architecture.norms_per_layer >= norms {
-        list.push(kept, "block output before its norm", [sizes.batch, sizes.own_tokens, sizes.hidden, Dim::ONE]);
+        list.push(kept, "block output before its norm", sizes.own_hidden());
     }
 }
 
 /// What blocks read that mix several residual streams into their input, where norms are not counted to keep them.
 const fn residual_streams(list: &mut Sink<'_>, sizes: &Sizes, kept: &Entry) {
     if sizes.streams.global > 1 {
-        list.push(kept, "residual streams", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
+        list.push(kept, "residual streams", sizes.own_streams());
     }
 }
 

@@ -73,21 +73,6 @@ impl Of<'_> {
         if matches!(layout.recompute, Recompute::Selective) { layout.modules } else { Modules::DEFAULT }
     }
 
-    /// Tokens of a rank between blocks, by the width of the residual stream.
-    const fn own(self) -> [Dim; 4] {
-        [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, ONE]
-    }
-
-    /// So many numbers for each of them.
-    const fn each(self, width: Dim) -> [Dim; 4] {
-        [self.sizes.batch, self.sizes.own_tokens, width, ONE]
-    }
-
-    /// The same of all residual streams, where there are several.
-    const fn streams(self) -> [Dim; 4] {
-        [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, self.sizes.streams]
-    }
-
     /// The layer's input, which recomputation keeps.
     const fn kept_input(self) -> [Dim; 4] {
         let Sizes { batch, own_tokens, hidden, streams, .. } = *self.sizes;
@@ -96,7 +81,7 @@ impl Of<'_> {
             let part = Dim { over: Over::Tp, local: hidden.global.div_ceil(mesh.tp), ..hidden };
             return [batch, own_tokens, part, streams];
         }
-        self.streams()
+        self.sizes.own_streams()
     }
 
     /// What so many blocks of a mixer save; under recomputation the layer's input, and while it is computed again all of it.
@@ -163,11 +148,11 @@ impl Of<'_> {
         if self.is_composite() && !self.modules().norms.is_on() {
             residual_streams(list, self.sizes, kept);
         } else {
-            list.push(kept, names[0], self.streams());
+            list.push(kept, names[0], self.sizes.own_streams());
         }
         let [input, statistics, result, output] = names;
-        self.norm_inside(list, rest, [input, statistics, result], self.own(), self.each(ONE));
-        list.push(rest, output, self.own());
+        self.norm_inside(list, rest, [input, statistics, result], self.sizes.own_hidden(), self.sizes.own_each(ONE));
+        list.push(rest, output, self.sizes.own_hidden());
     }
 
     /// Whether PyTorch takes norms apart, so that they keep none of their inputs.
@@ -191,7 +176,7 @@ impl Of<'_> {
     /// Hidden states that are dropped out behind a block.
     const fn dropped(self, list: &mut Sink<'_>, kept: &Entry, name: &'static str) {
         if self.options.dropout.is_on() {
-            list.push(&kept.stored_as(Element::MASK), name, self.own());
+            list.push(&kept.stored_as(Element::MASK), name, self.sizes.own_hidden());
         }
     }
 
@@ -236,19 +221,19 @@ impl Of<'_> {
                 list.push(kept, "query latent", [batch, context, q_rank, ONE]);
             }
             let names = ["query latent norm input", "query latent norm statistics", "query latent norm result"];
-            self.norm_inside(list, kept, names, self.each(q_rank), self.each(ONE));
-            list.push(kept, "normed query latent", self.each(q_rank));
+            self.norm_inside(list, kept, names, self.sizes.own_each(q_rank), self.sizes.own_each(ONE));
+            list.push(kept, "normed query latent", self.sizes.own_each(q_rank));
         }
         if !is_composite && self.plan.spec().layout.mesh.sequence_parallel.is_on() {
-            list.push(kept, "key/value latent", self.each(kv_rank));
+            list.push(kept, "key/value latent", self.sizes.own_each(kv_rank));
         } else if !is_composite {
             // All of what the projection makes: the norm's input is a view of it.
             list.push(kept, "key/value latent", [batch, context, kv_rank, ONE]);
             list.push(kept, "rotary key", [batch, context, rope, ONE]);
         }
         let names = ["key/value latent norm input", "key/value latent norm statistics", "key/value latent norm result"];
-        self.norm_inside(list, kept, names, self.each(kv_rank), self.each(ONE));
-        list.push(kept, "normed key/value latent", self.each(kv_rank));
+        self.norm_inside(list, kept, names, self.sizes.own_each(kv_rank), self.sizes.own_each(ONE));
+        list.push(kept, "normed key/value latent", self.sizes.own_each(kv_rank));
     }
 
     /// The norm of keys reads a view of the fused projection's output, which a fused kernel's value keeps anyway; Transformer
@@ -444,30 +429,30 @@ impl Of<'_> {
         let Sizes { batch, context, own_tokens, hidden_twice, .. } = *self.sizes;
         let (int64, tokens) = (&kept.stored_as(Element::INT64), [batch, context, ONE, ONE]);
         list.push(int64, "ids of next tokens", tokens);
-        list.push(kept, "embedding norm input", self.own());
+        list.push(kept, "embedding norm input", self.sizes.own_hidden());
         self.norm_inside(
             list,
             kept,
             ["embedding norm input", "embedding norm statistics", "embedding norm result"],
-            self.own(),
-            self.each(ONE),
+            self.sizes.own_hidden(),
+            self.sizes.own_each(ONE),
         );
-        list.push(kept, "hidden norm input", self.own());
+        list.push(kept, "hidden norm input", self.sizes.own_hidden());
         self.norm_inside(
             list,
             kept,
             ["hidden norm input", "hidden norm statistics", "hidden norm result"],
-            self.own(),
-            self.each(ONE),
+            self.sizes.own_hidden(),
+            self.sizes.own_each(ONE),
         );
         list.push(kept, "embedding and hidden, normed", [batch, own_tokens, hidden_twice, ONE]);
-        list.push(kept, "module norm input", self.own());
+        list.push(kept, "module norm input", self.sizes.own_hidden());
         self.norm_inside(
             list,
             kept,
             ["module norm input", "module norm statistics", "module norm result"],
-            self.own(),
-            self.each(ONE),
+            self.sizes.own_hidden(),
+            self.sizes.own_each(ONE),
         );
         list.push(int64, "mask of next tokens", tokens);
         list.push(int64, "number of next tokens", [ONE; 4]);
@@ -484,12 +469,12 @@ impl Of<'_> {
         let kept = &saved.of(Module::Head);
         let Sizes { batch, context, vocab, .. } = *self.sizes;
         if !self.is_composite() {
-            list.push(kept, "final norm input", self.own());
+            list.push(kept, "final norm input", self.sizes.own_hidden());
         }
         let names = ["final norm input", "final norm statistics", "final norm result"];
-        self.norm_inside(list, kept, names, self.own(), self.each(ONE));
+        self.norm_inside(list, kept, names, self.sizes.own_hidden(), self.sizes.own_each(ONE));
         let losses = 1 + self.plan.counted_mtp();
-        list.push(&kept.times(losses), "head input", self.own());
+        list.push(&kept.times(losses), "head input", self.sizes.own_hidden());
         let of_loss = &kept.times(losses);
         let (logits, fp32) = ([batch, context, vocab, ONE], &of_loss.stored_as(Element::FP32));
         match self.options.loss {

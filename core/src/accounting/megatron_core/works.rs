@@ -26,7 +26,7 @@ impl Of<'_> {
         let Heads { queries, keys, width, value, is_latent, .. } = heads;
         let scores = [batch, queries, context, sequence];
         self.gathered(list, forward, backward);
-        list.push(backward, "output gradient", self.own());
+        list.push(backward, "output gradient", self.sizes.own_hidden());
         if is_latent && is_rotary(self.plan) {
             let frequencies = [context, heads.rotary, ONE, ONE];
             list.push(&forward.stored_as(Element::FP32), "rotary frequencies", frequencies);
@@ -34,7 +34,7 @@ impl Of<'_> {
         }
         if self.is_fused() {
             list.push(forward, "contiguous output", [batch, context, queries, value]);
-            list.push(forward, "projected output", self.own());
+            list.push(forward, "projected output", self.sizes.own_hidden());
             list.push(backward, "attention output gradient", [batch, context, queries, value]);
             list.push_part(backward, "input gradients", "query", [batch, context, queries, width]);
             list.push_part(backward, "input gradients", "key", [batch, context, keys, width]);
@@ -62,7 +62,7 @@ impl Of<'_> {
         let forward = &backward.transient(Lifetime::InForward(Block::Dense));
         let inner = [self.sizes.batch, self.sizes.context, self.sizes.dense_ffn, ONE];
         self.gathered(list, forward, backward);
-        list.push(backward, "output gradient", self.own());
+        list.push(backward, "output gradient", self.sizes.own_hidden());
         if self.has_engine() {
             // Where Transformer Engine is, activations are compiled: that of the gate is no tensor, and gradients take the place
             // of the product, which the projection behind it has read.
@@ -80,7 +80,7 @@ impl Of<'_> {
         let forward = &forward.of(Module::RoutedExperts);
         let backward = &backward.of(Module::RoutedExperts);
         if self.plan.spec().architecture.experts.shared > 0 {
-            list.push(&forward.of(Module::SharedExperts), "shared output", self.own());
+            list.push(&forward.of(Module::SharedExperts), "shared output", self.sizes.own_hidden());
         }
         self.gathered(list, forward, backward);
         list.push(forward, "permuted copies", copies);
@@ -89,7 +89,7 @@ impl Of<'_> {
         }
         list.push(&forward.stored_as(Element::FP32), "received weights", [rows, ONE, ONE, ONE]);
         list.push(&forward.times(2), "expert outputs, sorted back", [rows, expert_io, ONE, ONE]);
-        list.push(backward, "output gradient", self.own());
+        list.push(backward, "output gradient", self.sizes.own_hidden());
         self.experts_work_back(list, backward);
     }
 

@@ -37,15 +37,6 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    const fn own(self) -> [Dim; 4] {
-        self.each(self.sizes.hidden)
-    }
-
-    /// So many numbers for each token.
-    const fn each(self, width: Dim) -> [Dim; 4] {
-        [self.sizes.batch, self.sizes.own_tokens, width, ONE]
-    }
-
     const fn is_selective(self) -> bool {
         matches!(self.plan.spec().layout.recompute, Recompute::Selective)
     }
@@ -62,8 +53,7 @@ impl Of<'_> {
         list.part(slot.part());
         let saved = saved(self.plan, count, SOURCE);
         if is_recomputed(self.plan) || self.is_selective() {
-            let Sizes { batch, own_tokens, hidden, streams, .. } = *self.sizes;
-            list.push(&saved.of(Module::Attention), "layer input", [batch, own_tokens, hidden, streams]);
+            list.push(&saved.of(Module::Attention), "layer input", self.sizes.own_streams());
         } else {
             let at = At { plan: self.plan, sizes: self.sizes, slot };
             self.attention(list, at, &Kept { kept: saved, again: saved }, &mut self.products(None));
@@ -80,7 +70,7 @@ impl Of<'_> {
         let again = &kept.again;
         residual_streams(list, self.sizes, again);
         self.norm(list, again, ["dense norm input", "dense norm statistics", "dense norm result"]);
-        list.push(again, "dense norm output", self.own());
+        list.push(again, "dense norm output", self.sizes.own_hidden());
         let names = ["dense gate", "dense up", "dense activation", "dense product", "dense output"];
         self.mlp(list, kept, &mut products, names, self.sizes.dense_ffn);
         self.block_norm(list, again, 4);
@@ -116,9 +106,9 @@ impl Of<'_> {
     /// What a norm of hidden states keeps; its output is kept by what reads it.
     const fn norm(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 3]) {
         if self.is_fused() {
-            list.push(kept, names[0], self.own());
+            list.push(kept, names[0], self.sizes.own_hidden());
         }
-        self.norm_inside(list, kept, names, self.own(), self.each(ONE));
+        self.norm_inside(list, kept, names, self.sizes.own_hidden(), self.sizes.own_each(ONE));
     }
 
     /// The same beside its input, where one kernel reads that: for each row the reciprocal of its deviation, and the mean of
@@ -147,7 +137,7 @@ impl Of<'_> {
         let again = &of.again;
         residual_streams(list, self.sizes, again);
         self.norm(list, again, ["attention norm input", "attention norm statistics", "attention norm result"]);
-        list.push(again, "attention norm output", self.own());
+        list.push(again, "attention norm output", self.sizes.own_hidden());
         match at.heads() {
             Some(heads) => {
                 if is_rotary(self.plan) {
@@ -163,7 +153,7 @@ impl Of<'_> {
                 self.core(list, of, heads, is_value_kept);
                 at.options_saved(list, again);
                 let is_kept = products.keep(heads.queries.global * heads.value.global, self.sizes.hidden.global);
-                of.product(list, [is_kept, false], "projected attention output", self.own());
+                of.product(list, [is_kept, false], "projected attention output", self.sizes.own_hidden());
             }
             None => at.saved(list, again),
         }
@@ -179,10 +169,10 @@ impl Of<'_> {
         let query = [batch, context, heads.queries, heads.width];
         if q_rank.global > 0 {
             let is_kept = products.keep(hidden.global, q_rank.global);
-            of.product(list, [is_kept, is_fused], "query latent", self.each(q_rank));
+            of.product(list, [is_kept, is_fused], "query latent", self.sizes.own_each(q_rank));
             let names = ["query latent norm input", "query latent norm statistics", "query latent norm result"];
-            self.norm_inside(list, again, names, self.each(q_rank), self.each(ONE));
-            list.push(again, "normed query latent", self.each(q_rank));
+            self.norm_inside(list, again, names, self.sizes.own_each(q_rank), self.sizes.own_each(ONE));
+            list.push(again, "normed query latent", self.sizes.own_each(q_rank));
             let is_kept = products.keep(q_rank.global, queries);
             of.product(list, [is_kept, false], "up-projected query", query);
         } else {
@@ -190,11 +180,11 @@ impl Of<'_> {
             of.product(list, [is_kept, false], "projected query", query);
         }
         let is_kept = products.keep(hidden.global, kv_rank.global + rope.global);
-        of.product(list, [is_kept, is_fused], "key/value latent", self.each(kv_rank));
-        of.product(list, [is_kept, is_fused], "rotary key", self.each(rope));
+        of.product(list, [is_kept, is_fused], "key/value latent", self.sizes.own_each(kv_rank));
+        of.product(list, [is_kept, is_fused], "rotary key", self.sizes.own_each(rope));
         let names = ["key/value latent norm input", "key/value latent norm statistics", "key/value latent norm result"];
-        self.norm_inside(list, again, names, self.each(kv_rank), self.each(ONE));
-        list.push(again, "normed key/value latent", self.each(kv_rank));
+        self.norm_inside(list, again, names, self.sizes.own_each(kv_rank), self.sizes.own_each(ONE));
+        list.push(again, "normed key/value latent", self.sizes.own_each(kv_rank));
         let is_kept = products.keep(kv_rank.global, heads.keys.global * (nope.global + heads.value.global));
         if is_kept && matches!(self.options.backend, Backend::Math) {
             pytorch::up_projection(list, &of.kept, self.sizes, heads);
@@ -250,7 +240,7 @@ impl Of<'_> {
         of.product(list, [is_kept, true], names[1], inside);
         list.push(&of.again, names[3], inside);
         let is_kept = products.keep(width.global, self.sizes.hidden.global);
-        of.product(list, [is_kept, false], names[4], self.own());
+        of.product(list, [is_kept, false], names[4], self.sizes.own_hidden());
     }
 
     const fn is_gated(self) -> bool {
@@ -265,12 +255,12 @@ impl Of<'_> {
         let is_fp32 = matches!(self.options.router, RouterFormat::Fp32);
         if is_fp32 {
             let fp32 = &router.stored_as(Element::FP32);
-            list.push(fp32, "router input", self.own());
+            list.push(fp32, "router input", self.sizes.own_hidden());
             list.push(fp32, "router weight", [self.sizes.experts, self.sizes.hidden, ONE, ONE]);
         }
         // Experts read copies of it.
         if !is_fp32 || experts.shared > 0 || experts.latent > 0 {
-            list.push(router, "expert norm output", self.own());
+            list.push(router, "expert norm output", self.sizes.own_hidden());
         }
         self.weights_of_experts(list, &common.of(Module::Router));
         self.routed(list, &common.again.of(Module::RoutedExperts));
@@ -292,7 +282,7 @@ impl Of<'_> {
     /// How scores of experts become weights. Selective checkpointing keeps both outputs of the choice.
     const fn weights_of_experts(self, list: &mut Sink<'_>, of: &Kept) {
         let (scores, is_selective) = (&self.router_format(&of.again), self.is_selective());
-        let (all, chosen) = (self.each(self.sizes.experts), self.each(self.sizes.active));
+        let (all, chosen) = (self.sizes.own_each(self.sizes.experts), self.sizes.own_each(self.sizes.active));
         match self.options.score {
             Score::Sigmoid => list.push(scores, "sigmoid", all),
             Score::PreSoftmax => list.push(scores, "softmax of all", all),
@@ -304,7 +294,7 @@ impl Of<'_> {
         }
         // The softmax of the chosen sums to one.
         if self.options.normalised.is_on() && !matches!(self.options.score, Score::Softmax) {
-            list.push(scores, "sums of chosen scores", self.each(ONE));
+            list.push(scores, "sums of chosen scores", self.sizes.own_each(ONE));
             list.push(scores, "chosen scores", chosen);
         }
     }
@@ -319,7 +309,7 @@ impl Of<'_> {
         let (rows, io, width) = (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn);
         let (copies, inside, each) = ([rows, io, ONE, ONE], [rows, width, ONE, ONE], [rows, ONE, ONE, ONE]);
         if self.plan.spec().architecture.experts.latent > 0 {
-            list.push(&kept.times(2), "latent input, latent output", self.each(io));
+            list.push(&kept.times(2), "latent input, latent output", self.sizes.own_each(io));
         }
         list.push(&kept.times(2).stored_as(Element::INT64), "tokens of copies, order", each);
         list.push(&kept.stored_as(Element::INT32), "ends of experts", [self.sizes.local_experts, ONE, ONE, ONE]);
@@ -342,7 +332,7 @@ impl Of<'_> {
         let fp32 = &kept.stored_as(Element::FP32);
         let Sizes { batch, context, vocab, .. } = *self.sizes;
         self.norm(list, kept, ["final norm input", "final norm statistics", "final norm result"]);
-        list.push(kept, "head input", self.own());
+        list.push(kept, "head input", self.sizes.own_hidden());
         list.push(fp32, "log-softmax of logits", [batch, context, vocab, ONE]);
         list.push(fp32, "weight of all targets", [ONE; 4]);
         let forward = &kept.transient(Lifetime::InForward(Block::Head));

@@ -11,22 +11,22 @@ impl Of<'_> {
     pub(super) const fn experts_work(self, list: &mut Sink<'_>, backward: &Entry) {
         let Sizes { experts, active, expert_io, .. } = *self.sizes;
         let rows = self.rows();
-        let (copies, chosen) = ([rows, expert_io, ONE, ONE], self.each(active));
+        let (copies, chosen) = ([rows, expert_io, ONE, ONE], self.sizes.own_each(active));
         let forward = &backward.transient(Lifetime::InForward(Block::Moe));
         let (router, routed) = (&forward.of(Module::Router), &forward.of(Module::RoutedExperts));
         list.push(&self.router_format(router), "scaled weights of the chosen", chosen);
-        list.push(&router.stored_as(Element::MASK), "routing map", self.each(experts));
+        list.push(&router.stored_as(Element::MASK), "routing map", self.sizes.own_each(experts));
         list.push(&router.stored_as(Element::INT64), "rows of experts", [experts, ONE, ONE, ONE]);
         list.push(&routed.times(2), "outputs of experts, weighted ones to add", copies);
         list.push(&routed.stored_as(Element::FP32), "weighted outputs", copies);
-        list.push(routed, "sum of outputs", self.own());
+        list.push(routed, "sum of outputs", self.sizes.own_hidden());
         if !self.is_fused() {
             // Norms kept copies of what is added behind the blocks of a layer, and of its input.
-            list.push(&forward.of(Module::Norm).times(2), "layer input, residual stream", self.own());
+            list.push(&forward.of(Module::Norm).times(2), "layer input, residual stream", self.sizes.own_hidden());
         }
         let backward = &backward.of(Module::RoutedExperts);
         let is_shared = self.plan.spec().architecture.experts.shared > 0;
-        list.push(&backward.times(1 + is_shared as u64), "output gradient, input gradient", self.own());
+        list.push(&backward.times(1 + is_shared as u64), "output gradient, input gradient", self.sizes.own_hidden());
         self.experts_work_back(list, backward);
     }
 

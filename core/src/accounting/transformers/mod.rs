@@ -36,16 +36,6 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// Tokens, by the width of the residual stream.
-    const fn own(self) -> [Dim; 4] {
-        [self.sizes.batch, self.sizes.own_tokens, self.sizes.hidden, ONE]
-    }
-
-    /// The same with something else for each token.
-    const fn each(self, width: Dim) -> [Dim; 4] {
-        [self.sizes.batch, self.sizes.own_tokens, width, ONE]
-    }
-
     /// What so many blocks of a mixer save; under gradient checkpointing the layer's input.
     const fn mixer(self, list: &mut Sink<'_>, slot: Slot, count: Count) {
         if count.there == 0 {
@@ -54,8 +44,7 @@ impl Of<'_> {
         list.part(slot.part());
         let saved = saved(self.plan, count, SOURCE);
         if is_recomputed(self.plan) {
-            let Sizes { batch, own_tokens, hidden, streams, .. } = *self.sizes;
-            list.push(&saved.of(Module::Attention), "layer input", [batch, own_tokens, hidden, streams]);
+            list.push(&saved.of(Module::Attention), "layer input", self.sizes.own_streams());
         } else {
             self.attention(list, At { plan: self.plan, sizes: self.sizes, slot }, &saved);
         }
@@ -71,7 +60,7 @@ impl Of<'_> {
         let kept = &self.kept_of_layer(list, &saved, &backward).of(Module::DenseFfn);
         residual_streams(list, self.sizes, kept);
         self.norm(list, kept, ["dense norm input", "dense norm statistics", "dense norm result"]);
-        list.push(kept, "dense norm output", self.own());
+        list.push(kept, "dense norm output", self.sizes.own_hidden());
         self.mlp(list, kept, ["dense gate", "dense activation, up", "dense product"], self.sizes.dense_ffn);
         self.block_norm(list, kept, 4);
     }
@@ -89,7 +78,7 @@ impl Of<'_> {
         if self.options.router_logits.is_on() {
             // Kept whether layers are computed again or not.
             let logits = saved.of(Module::Router);
-            list.push(&logits, "scores for the balance loss", self.each(self.sizes.experts));
+            list.push(&logits, "scores for the balance loss", self.sizes.own_each(self.sizes.experts));
         }
     }
 
@@ -105,7 +94,7 @@ impl Of<'_> {
 
     /// What a norm of hidden states keeps; its output is kept by what reads it.
     const fn norm(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 3]) {
-        self.norm_of(list, kept, names, self.own(), self.each(ONE));
+        self.norm_of(list, kept, names, self.sizes.own_hidden(), self.sizes.own_each(ONE));
     }
 
     /// The same of anything else. `LayerNorm` is one operation, which keeps its input and two numbers for each row.
@@ -136,7 +125,7 @@ impl Of<'_> {
         let kept = &common.of(Module::Attention);
         residual_streams(list, self.sizes, kept);
         self.norm(list, kept, ["attention norm input", "attention norm statistics", "attention norm result"]);
-        list.push(kept, "attention norm output", self.own());
+        list.push(kept, "attention norm output", self.sizes.own_hidden());
         match at.heads() {
             Some(heads) => {
                 if heads.is_latent {
@@ -153,14 +142,14 @@ impl Of<'_> {
 
     /// The latents of MLA around their norms. No operation reads them as they come out of the projections.
     const fn latents(self, list: &mut Sink<'_>, kept: &Entry) {
-        let (query, key_value) = (self.each(self.sizes.q_rank), self.each(self.sizes.kv_rank));
+        let (query, key_value) = (self.sizes.own_each(self.sizes.q_rank), self.sizes.own_each(self.sizes.kv_rank));
         if self.sizes.q_rank.global > 0 {
             let names = ["query latent norm input", "query latent norm statistics", "query latent norm result"];
-            self.norm_of(list, kept, names, query, self.each(ONE));
+            self.norm_of(list, kept, names, query, self.sizes.own_each(ONE));
             list.push(kept, "normed query latent", query);
         }
         let names = ["key/value latent norm input", "key/value latent norm statistics", "key/value latent norm result"];
-        self.norm_of(list, kept, names, key_value, self.each(ONE));
+        self.norm_of(list, kept, names, key_value, self.sizes.own_each(ONE));
         list.push(kept, "normed key/value latent", key_value);
     }
 
@@ -231,11 +220,11 @@ impl Of<'_> {
         let is_sigmoid = matches!(self.options.score, Score::Sigmoid);
         if is_sigmoid {
             // Such a router computes in fp32.
-            list.push(&router.stored_as(Element::FP32), "router input", self.own());
+            list.push(&router.stored_as(Element::FP32), "router input", self.sizes.own_hidden());
         }
         // Experts read copies of it.
         if !is_sigmoid || experts.shared > 0 || experts.latent > 0 {
-            list.push(router, "expert norm output", self.own());
+            list.push(router, "expert norm output", self.sizes.own_hidden());
         }
         self.weights_of_experts(list, router);
         self.routed(list, &common.of(Module::RoutedExperts));
@@ -243,8 +232,8 @@ impl Of<'_> {
             let shared = &common.of(Module::SharedExperts);
             self.mlp(list, shared, ["shared gate", "shared activation, up", "shared product"], self.sizes.shared_ffn);
             if experts.shared_gate.is_on() {
-                list.push(shared, "gate of shared experts", self.each(ONE));
-                list.push(shared, "shared output", self.own());
+                list.push(shared, "gate of shared experts", self.sizes.own_each(ONE));
+                list.push(shared, "shared output", self.sizes.own_hidden());
             }
         }
         self.block_norm(list, router, 4);
@@ -252,16 +241,16 @@ impl Of<'_> {
 
     /// How scores of experts become weights.
     const fn weights_of_experts(self, list: &mut Sink<'_>, kept: &Entry) {
-        let (fp32, chosen) = (&kept.stored_as(Element::FP32), self.each(self.sizes.active));
+        let (fp32, chosen) = (&kept.stored_as(Element::FP32), self.sizes.own_each(self.sizes.active));
         match self.options.score {
-            Score::Sigmoid => list.push(fp32, "sigmoid", self.each(self.sizes.experts)),
-            Score::PreSoftmax => list.push(fp32, "softmax of all", self.each(self.sizes.experts)),
+            Score::Sigmoid => list.push(fp32, "sigmoid", self.sizes.own_each(self.sizes.experts)),
+            Score::PreSoftmax => list.push(fp32, "softmax of all", self.sizes.own_each(self.sizes.experts)),
             Score::Softmax => list.push(fp32, "softmax of the chosen", chosen),
         }
         list.push(&kept.stored_as(Element::INT64), "chosen experts", chosen);
         // The softmax of the chosen sums to one.
         if self.options.normalised.is_on() && !matches!(self.options.score, Score::Softmax) {
-            list.push(fp32, "sums of chosen scores", self.each(ONE));
+            list.push(fp32, "sums of chosen scores", self.sizes.own_each(ONE));
             list.push(fp32, "chosen scores", chosen);
         }
     }
@@ -276,7 +265,7 @@ impl Of<'_> {
         let (copies, inside, each) = ([rows, io, ONE, ONE], [rows, width, ONE, ONE], [rows, ONE, ONE, ONE]);
         let int64 = &kept.stored_as(Element::INT64);
         if self.plan.spec().architecture.experts.latent > 0 {
-            list.push(&kept.times(2), "latent input, latent output", self.each(io));
+            list.push(&kept.times(2), "latent input, latent output", self.sizes.own_each(io));
         }
         let is_grouped = matches!(self.options.routed, RoutedCode::GroupedMm);
         if is_grouped {
@@ -349,7 +338,7 @@ impl Of<'_> {
         let (fp32, int64) = (&kept.stored_as(Element::FP32), &kept.stored_as(Element::INT64));
         let Sizes { batch, context, vocab, experts, .. } = *self.sizes;
         self.norm(list, kept, ["final norm input", "final norm statistics", "final norm result"]);
-        list.push(kept, "head input", self.own());
+        list.push(kept, "head input", self.sizes.own_hidden());
         list.push(fp32, "log-softmax of logits", [batch, context, vocab, ONE]);
         list.push(int64, "shifted targets", [batch, context, ONE, ONE]);
         let forward = &kept.transient(Lifetime::InForward(Block::Head));

@@ -14,13 +14,13 @@ impl Of<'_> {
         let forward = &backward.transient(Lifetime::InForward(Block::Moe));
         self.router_works(list, &forward.of(Module::Router));
         // Norms kept copies of what is added behind the blocks of a layer, and of its input.
-        list.push(&forward.of(Module::Norm).times(2), "layer input, residual stream", self.own());
+        list.push(&forward.of(Module::Norm).times(2), "layer input, residual stream", self.sizes.own_hidden());
         if !is_recomputed(self.plan) {
             self.arguments(list, forward);
         }
         let (forward, backward) = (&forward.of(Module::RoutedExperts), &backward.of(Module::RoutedExperts));
         let is_shared = self.plan.spec().architecture.experts.shared > 0;
-        list.push(&backward.times(1 + is_shared as u64), "output gradient, input gradient", self.own());
+        list.push(&backward.times(1 + is_shared as u64), "output gradient, input gradient", self.sizes.own_hidden());
         match self.options.routed {
             RoutedCode::GroupedMm => {
                 self.grouped_works(list, forward);
@@ -38,12 +38,12 @@ impl Of<'_> {
             Score::Sigmoid => works.stored_as(Element::FP32),
             Score::Softmax | Score::PreSoftmax => *works,
         };
-        list.push(&logits, "router logits", self.each(self.sizes.experts));
-        list.push(&self.weighted(works), "weights of the chosen", self.each(self.sizes.active));
+        list.push(&logits, "router logits", self.sizes.own_each(self.sizes.experts));
+        list.push(&self.weighted(works), "weights of the chosen", self.sizes.own_each(self.sizes.active));
     }
 
     const fn grouped_works(self, list: &mut Sink<'_>, works: &Entry) {
-        let (fp32, chosen) = (&works.stored_as(Element::FP32), self.each(self.sizes.active));
+        let (fp32, chosen) = (&works.stored_as(Element::FP32), self.sizes.own_each(self.sizes.active));
         list.push(&works.stored_as(Element::INT64), "sorted experts", chosen);
         list.push(fp32, "experts to count", chosen);
         list.push(fp32, "rows of experts", [self.sizes.experts, ONE, ONE, ONE]);
@@ -77,9 +77,9 @@ impl Of<'_> {
     const fn loop_works(self, list: &mut Sink<'_>, works: &Entry) {
         let (int64, experts) = (&works.stored_as(Element::INT64), self.sizes.experts);
         let one_hot = [self.sizes.batch, self.sizes.own_tokens, self.sizes.active, experts];
-        list.push(works, "sum of outputs", self.own());
+        list.push(works, "sum of outputs", self.sizes.own_hidden());
         list.push(int64, "experts of tokens, one-hot", one_hot);
-        list.push(int64, "chosen experts to scatter", self.each(self.sizes.active));
+        list.push(int64, "chosen experts to scatter", self.sizes.own_each(self.sizes.active));
         list.push(int64, "experts that are hit", [experts, ONE, ONE, ONE]);
     }
 
@@ -88,7 +88,11 @@ impl Of<'_> {
         let weights = [self.sizes.local_experts, self.sizes.expert_io, self.sizes.expert_ffn, ONE];
         let matrices = if self.is_gated() { 7 } else { 4 };
         list.push(&works.times(matrices), "expert weight gradients", weights);
-        list.push(works, "gradient of copied tokens", self.own());
-        list.push(&works.stored_as(Element::FP32), "weight gradients of the chosen", self.each(self.sizes.active));
+        list.push(works, "gradient of copied tokens", self.sizes.own_hidden());
+        list.push(
+            &works.stored_as(Element::FP32),
+            "weight gradients of the chosen",
+            self.sizes.own_each(self.sizes.active),
+        );
     }
 }
