@@ -2,7 +2,8 @@
 //! that it saves.
 
 use crate::bytes::Bytes;
-use crate::inventory::{Counts, Entry, Inventory, Module};
+use crate::counts::Counts;
+use crate::inventory::{Entry, Inventory, Module};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};

@@ -18,6 +18,7 @@ pub mod checkpoint;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod cost;
+mod counts;
 #[cfg(feature = "alloc")]
 mod declaration;
 pub mod device;

@@ -1,7 +1,8 @@
 //! How many parameters a model has: over all ranks, each counted once; or on one rank of a stage.
 
 use crate::bytes::Bytes;
-use crate::inventory::{Counts, Entry, Inventory, Module, Role, Sink};
+use crate::counts::Counts;
+use crate::inventory::{Entry, Inventory, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};
 use crate::spec::{Architecture, Dtype, Layout, Spec};

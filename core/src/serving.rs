@@ -5,8 +5,9 @@
 
 use crate::accounting::working;
 use crate::bytes::Bytes;
+use crate::counts::{Counts, Part};
 use crate::device::Device;
-use crate::inventory::{Block, Counts, Element, Entry, Lifetime, Module, Part, Phase, Role, Sink};
+use crate::inventory::{Block, Element, Entry, Lifetime, Module, Phase, Role, Sink};
 use crate::mixers::cache::{Caching, Kept};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;

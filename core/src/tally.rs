@@ -2,7 +2,8 @@
 //! a pipeline of any length costs one listing of each kind.
 
 use crate::accounting;
-use crate::inventory::{Count, Counts, Part, Phase, Role, Sink, Turns};
+use crate::counts::{Count, Counts, Part};
+use crate::inventory::{Phase, Role, Sink, Turns};
 use crate::mixers::cache::Kept;
 use crate::plan::Plan;
 use crate::serving;

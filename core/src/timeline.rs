@@ -2,8 +2,9 @@
 //! any rank can hold; here every moment is looked at, by what runs in it.
 
 use crate::bytes::Bytes;
+use crate::counts::Counts;
 use crate::events::{Event, Work};
-use crate::inventory::{Counts, Phase};
+use crate::inventory::Phase;
 use crate::plan::Plan;
 use crate::saturating::cut;
 use crate::tally::{Tally, Units};

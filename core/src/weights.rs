@@ -1,7 +1,8 @@
 //! The weights of every kind of layer, by name and shape as Hugging Face checkpoints hold them, what such checkpoints
 //! hold beside them, and the flat buffers of gradients and optimizer state that follow from them.
 
-use crate::inventory::{Counts, Element, Entry, Module, Part, Role, Sink};
+use crate::counts::{Counts, Part};
+use crate::inventory::{Element, Entry, Module, Role, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::saturating::{add, cut, mul};

@@ -8,7 +8,8 @@ mod torchtitan;
 mod transformers;
 mod worked_example;
 
-use crate::inventory::{Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
+use crate::counts::{Count, Counts, Part};
+use crate::inventory::{Element, Entry, Lifetime, Module, Role, Sink};
 use crate::plan::Plan;
 use crate::saturating::mul;
 use crate::sizes::{Dim, Sizes};

@@ -8,7 +8,8 @@
 //! `zero.groups: moe_block`.
 
 use super::{block_output, ends, inner, is_recomputed, saved};
-use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Sink};
+use crate::counts::{Count, Counts, Part};
+use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};

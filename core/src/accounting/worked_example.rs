@@ -3,7 +3,8 @@
 //! backward, two all-to-all buffers, and an fp32 copy of the local gradient shard in the optimizer step.
 
 use super::{block_output, ends, inner, is_recomputed, paper, saved, working};
-use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Role, Sink};
+use crate::counts::{Count, Counts, Part};
+use crate::inventory::{Block, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};

@@ -4,7 +4,8 @@ use super::naming::{EXPERT, EXPERTS, IN_BLOCKS, LAYER, MTP_COPIES, Naming, Op, R
 use super::pattern::{Pattern, Run, braces};
 use super::whole::{Whole, wholes};
 use crate::bytes::Bytes;
-use crate::inventory::{Count, Counts, Element, Entry, Inventory, Module, Sink};
+use crate::counts::{Count, Counts};
+use crate::inventory::{Element, Entry, Inventory, Module, Sink};
 use crate::mixers::Slot;
 use crate::plan::Plan;
 use crate::saturating::{add, mul};

@@ -15,7 +15,8 @@ mod mla;
 
 pub use gqa::{Bias, QkNorm};
 
-use crate::inventory::{Block, Entry, Part, Sink};
+use crate::counts::Part;
+use crate::inventory::{Block, Entry, Sink};
 use crate::key::{Key, Numbers};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes};

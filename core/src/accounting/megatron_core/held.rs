@@ -3,7 +3,8 @@
 
 use super::Of;
 use crate::accounting::{elements, is_rotary, pytorch};
-use crate::inventory::{Counts, Element, Entry, Lifetime, Module, Role, Sink};
+use crate::counts::Counts;
+use crate::inventory::{Element, Entry, Lifetime, Module, Role, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes, Symbol};

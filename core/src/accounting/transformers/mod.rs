@@ -6,7 +6,8 @@
 mod works;
 
 use super::{is_recomputed, is_rotary, pytorch, residual_streams, saved};
-use crate::inventory::{Block, Count, Counts, Element, Entry, Lifetime, Module, Part, Sink};
+use crate::counts::{Count, Counts, Part};
+use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
