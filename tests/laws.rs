@@ -3,8 +3,8 @@
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
     Accounting, Attention, Beside, Capacity, Context, CorrectionBias, Dtype, Experts, Factor, Gqa, LayerList, Layers,
-    Layout, Mixer, MlaCache, NUMBER_MAX, Recompute, Routing, Schedule, Service, Serving, Split, StageList, Stages,
-    Switch, Target, Weighed, Zero, ZeroGroups, ZeroStage, percent,
+    Layout, Mixer, MlaCache, NUMBER_MAX, Norm, QkNorm, Recompute, Routing, Schedule, Service, Serving, Split,
+    StageList, Stages, Switch, Target, Weighed, Zero, ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -299,6 +299,48 @@ const BREACHES: &[Breach] = &[
     }),
     ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
     ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
+    ("reference-mesh", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
+    ("reference-capacity", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        s.layout.routing = Routing::Capacity(Capacity { factor: Factor::ONE });
+    }),
+    ("reference-schedule", |s| (s.layout.accounting, s.layout.schedule) = (Accounting::REFERENCE, Schedule::ZbH1)),
+    ("reference-zero", |s| (s.layout.accounting, s.layout.zero.dense) = (Accounting::REFERENCE, ZeroStage::Gradients)),
+    ("reference-expert-zero", |s| {
+        (s.layout.accounting, s.layout.zero.expert) = (Accounting::REFERENCE, ZeroStage::Gradients);
+    }),
+    ("reference-activations", |s| {
+        (s.layout.accounting, s.layout.precision.activations) = (Accounting::REFERENCE, Dtype::Fp32);
+    }),
+    ("reference-weights", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        (s.layout.precision.weights, s.layout.precision.activations) = (Dtype::Fp16, Dtype::Fp16);
+    }),
+    ("reference-gradients", |s| {
+        (s.layout.accounting, s.layout.precision.gradients) = (Accounting::REFERENCE, Dtype::Bf16);
+    }),
+    ("reference-master", |s| {
+        (s.layout.accounting, s.layout.precision.master) = (Accounting::REFERENCE, Dtype::None);
+    }),
+    ("reference-moments", |s| {
+        (s.layout.accounting, s.layout.precision.moments) = (Accounting::REFERENCE, Dtype::Fp8);
+    }),
+    ("reference-norms", |s| (s.layout.accounting, s.architecture.norms_per_layer) = (Accounting::REFERENCE, 4)),
+    ("reference-gate", |s| (s.layout.accounting, s.architecture.layers.gated) = (Accounting::REFERENCE, Switch::Off)),
+    ("reference-head-norms", |s| {
+        let norms = QkNorm::Full;
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, qk_norm: norms, ..Gqa::DEFAULT });
+        s.layout.accounting = Accounting::REFERENCE;
+    }),
+    ("reference-mixer", |s| {
+        mix(s, LOCAL, &[(Key::MixerHeads, 128), (Key::MixerKvHeads, 8)]);
+        s.layout.accounting = Accounting::REFERENCE;
+    }),
+    ("reference-blocks", |s| {
+        layers(s, "(a)*3(e)*58");
+        s.layout.accounting = Accounting::REFERENCE;
+    }),
+    ("reference-lacks", |s| (s.layout.accounting, s.architecture.norm) = (Accounting::REFERENCE, Norm::Layer)),
     ("full-every-window", |s| {
         s.architecture.attention = gqa(128, 8);
         s.set(Key::AttentionFullEvery, 2);

@@ -120,7 +120,7 @@ impl Budget {
     /// recomputation nothing under `paper` and `worked_example`.
     #[must_use]
     pub const fn recomputed_block(&self) -> Bytes {
-        Bytes::new(cut(self.tally.largest_backward()))
+        Bytes::new(cut(self.tally.backward))
     }
 
     /// Bytes at the peak of a phase.

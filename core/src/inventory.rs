@@ -206,6 +206,8 @@ impl Module {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Block {
+    /// Embedding.
+    Embedding,
     /// Attention.
     Attention,
     /// The mixer in its place.
@@ -224,8 +226,16 @@ pub enum Block {
 
 impl Block {
     /// Every block.
-    pub const ALL: &'static [Self] =
-        &[Self::Attention, Self::Mixer, Self::Compressed, Self::Heavy, Self::Dense, Self::Moe, Self::Head];
+    pub const ALL: &'static [Self] = &[
+        Self::Embedding,
+        Self::Attention,
+        Self::Mixer,
+        Self::Compressed,
+        Self::Heavy,
+        Self::Dense,
+        Self::Moe,
+        Self::Head,
+    ];
 }
 
 /// When a tensor lives.

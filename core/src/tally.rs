@@ -7,7 +7,7 @@ use crate::inventory::{Phase, Role, Sink, Turns};
 use crate::mixers::cache::Kept;
 use crate::plan::Plan;
 use crate::serving;
-use crate::spec::{LayerKind, LayerList};
+use crate::spec::{Accounting, LayerKind, LayerList};
 use crate::stages::{CHUNKS_MAX, Chunk};
 use crate::weights;
 
@@ -31,14 +31,12 @@ pub(crate) struct Tally {
     pub(crate) stored: u128,
     /// Communication buffers that stand throughout forward and backward.
     pub(crate) buffers: u128,
-    /// Transients of forward: of one block, or of the largest of those that take turns, the head apart.
+    /// Transients of forward: of one block, or of the largest of those that take turns.
     pub(crate) forward: u128,
     /// Transients of backward, likewise.
     pub(crate) backward: u128,
-    /// What the head saves of one micro-batch. While layers run it is not yet there, or no more.
-    head: u128,
-    /// Transients of the head in forward and backward.
-    head_works: [u128; 2],
+    /// The worst moment of forward and of backward.
+    worst: [Worst; 2],
     /// Transients of the optimizer step.
     pub(crate) update: u128,
     /// What is kept between steps without need.
@@ -47,6 +45,22 @@ pub(crate) struct Tally {
     pub(crate) prefill: u128,
     /// Transients of decode, likewise.
     pub(crate) decode: u128,
+}
+
+/// The moment of forward or backward in which most is held: what a block works on, while what the blocks behind it save of
+/// the same micro-batch is not yet there, or no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Worst {
+    works: u128,
+    away: u128,
+}
+
+impl Worst {
+    const NONE: Self = Self { works: 0, away: BEYOND };
+
+    const fn or(self, works: u128, away: u128) -> Self {
+        if works + self.away >= self.works + away { Self { works, away } } else { self }
+    }
 }
 
 /// Stands for amounts that outgrow 64 bits by far: sums of several of these still fit.
@@ -67,8 +81,7 @@ impl Tally {
         buffers: 0,
         forward: 0,
         backward: 0,
-        head: 0,
-        head_works: [0; 2],
+        worst: [Worst::NONE; 2],
         update: 0,
         idle: 0,
         prefill: 0,
@@ -77,7 +90,8 @@ impl Tally {
 
     /// Adds `count` times the sums of one part of a model. Weights and activations of so many parts are so many
     /// times those of one; buffers serve all layers, and the parts, a block each, take turns.
-    const fn add_many(&mut self, one: &Self, count: Count) {
+    /// While they run, so much of their micro-batch is away.
+    const fn add_many(&mut self, one: &Self, count: Count, away: u128) {
         if count.there == 0 {
             return;
         }
@@ -99,16 +113,7 @@ impl Tally {
         self.backward = larger(self.backward, one.backward);
         self.prefill = larger(self.prefill, one.prefill);
         self.decode = larger(self.decode, one.decode);
-    }
-
-    /// Adds the final norm and the loss, behind all layers.
-    const fn add_head(&mut self, one: &Self, count: Count) {
-        let layers = [self.forward, self.backward];
-        self.add_many(one, count);
-        [self.forward, self.backward] = layers;
-        // As much as no device holds stays as it is.
-        self.head = if one.micro_batch <= u64::MAX as u128 && count.in_flight > 0 { one.micro_batch } else { 0 };
-        self.head_works = [one.forward, one.backward];
+        self.worst = [self.worst[0].or(one.forward, away), self.worst[1].or(one.backward, away)];
     }
 
     /// Weights, gradients and optimizer state.
@@ -121,41 +126,27 @@ impl Tally {
         sum
     }
 
-    /// Transients of forward and backward: of the layers, and of the head.
-    const fn works(&self, phase: Phase) -> [u128; 2] {
-        match phase {
-            Phase::BetweenSteps | Phase::OptimizerStep | Phase::Prefill | Phase::Decode => [0; 2],
-            Phase::Forward => [self.forward, self.head_works[0]],
-            Phase::Backward => [self.backward, self.head_works[1]],
-        }
-    }
-
-    /// Whether the peak of a phase comes while layers run, not the head.
-    const fn is_in_layers(&self, phase: Phase) -> bool {
-        let [layers, head] = self.works(phase);
-        layers > head + self.head
-    }
-
     /// Transients at the peak of a phase.
     pub(crate) const fn transients(&self, phase: Phase) -> u128 {
-        let [layers, head] = self.works(phase);
         match phase {
+            Phase::BetweenSteps => 0,
+            Phase::Forward => self.worst[0].works,
+            Phase::Backward => self.worst[1].works,
             Phase::OptimizerStep => self.update,
             Phase::Prefill => self.prefill,
             Phase::Decode => self.decode,
-            _ if self.is_in_layers(phase) => layers,
-            _ => head,
         }
     }
 
-    /// Transients of backward, of whatever block works on most.
-    pub(crate) const fn largest_backward(&self) -> u128 {
-        larger(self.backward, self.head_works[1])
-    }
-
-    /// What the head saves of a micro-batch, if it is not there at the peak of a phase.
+    /// What blocks save of a micro-batch that is not there at the peak of a phase.
     pub(crate) const fn away(&self, phase: Phase) -> u128 {
-        if self.is_in_layers(phase) { self.head } else { 0 }
+        let away = match phase {
+            Phase::Forward => self.worst[0].away,
+            Phase::Backward => self.worst[1].away,
+            _ => 0,
+        };
+        // Of what works on nothing.
+        if away < self.stored { away } else { 0 }
     }
 
     /// Activations of all micro-batches in flight at the peak of forward or backward.
@@ -216,7 +207,8 @@ impl Units {
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
         let (mut weights, mut chunk) = ([0; CHUNKS_MAX as usize], 0);
         while chunk < chunks {
-            let one = self.parts(&Counts::of(plan, &plan.chunk(stage, chunk), 1)).stored;
+            let of = &plan.chunk(stage, chunk);
+            let one = self.parts(plan, of, &Counts::of(plan, of, 1)).stored;
             weights[chunk as usize] = if one > u64::MAX as u128 { 1 << 64 } else { one };
             chunk += 1;
         }
@@ -229,17 +221,17 @@ impl Units {
         counts.tied(tied)
     }
 
-    /// The sums of so many parts.
-    pub(crate) const fn parts(&self, counts: &Counts) -> Tally {
+    /// The sums of so many parts of a chunk.
+    pub(crate) const fn parts(&self, plan: &Plan, chunk: &Chunk, counts: &Counts) -> Tally {
         let mut sum = Tally::EMPTY;
-        self.add_parts(&mut sum, counts);
+        self.add_parts(&mut sum, counts, &self.away(plan, chunk, counts));
         sum
     }
 
     /// The sums of a rank of the pipeline: of its parts, and of the state of all its parameters.
     pub(crate) const fn stage(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Tally {
         let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage, first, in_flight));
-        self.add_parts(&mut sum, &counts);
+        self.add_parts(&mut sum, &counts, &self.away(plan, first, &counts));
         let served = plan.spec().layout.served();
         if served.is_none() {
             weights::add_states(&mut sum, plan);
@@ -253,25 +245,68 @@ impl Units {
         *list.tally()
     }
 
-    const fn add_parts(&self, sum: &mut Tally, counts: &Counts) {
-        sum.add_many(&self.of[Part::First as usize], counts.first);
-        sum.add_many(&self.of[Part::Attention as usize], counts.mixers[0]);
+    const fn add_parts(&self, sum: &mut Tally, counts: &Counts, away: &Away) {
+        sum.add_many(&self.of[Part::First as usize], counts.first, away.embedding);
+        sum.add_many(&self.of[Part::Attention as usize], counts.mixers[0], away.mixers);
         if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {
-            sum.add_many(&self.of[Part::Mixer as usize], counts.mixers[1]);
-            sum.add_many(&self.of[Part::Compressed as usize], counts.mixers[2]);
-            sum.add_many(&self.of[Part::Heavy as usize], counts.mixers[3]);
+            sum.add_many(&self.of[Part::Mixer as usize], counts.mixers[1], away.mixers);
+            sum.add_many(&self.of[Part::Compressed as usize], counts.mixers[2], away.mixers);
+            sum.add_many(&self.of[Part::Heavy as usize], counts.mixers[3], away.mixers);
         }
-        sum.add_many(&self.of[Part::Dense as usize], counts.dense);
-        sum.add_many(&self.of[Part::Moe as usize], counts.moe);
-        sum.add_many(&self.of[Part::Mtp as usize], counts.mtp);
+        sum.add_many(&self.of[Part::Dense as usize], counts.dense, away.dense);
+        sum.add_many(&self.of[Part::Moe as usize], counts.moe, away.moe);
+        sum.add_many(&self.of[Part::Mtp as usize], counts.mtp, away.mixers);
         if counts.has_whole() {
-            self.add_whole(sum, counts);
+            self.add_whole(sum, counts, away);
         }
-        if counts.last.there > 0 {
-            sum.add_head(&self.of[Part::Last as usize], counts.last);
-        }
-        sum.add_many(&self.of[Part::Head as usize], counts.head);
+        sum.add_many(&self.of[Part::Last as usize], counts.last, 0);
+        sum.add_many(&self.of[Part::Head as usize], counts.head, 0);
     }
+
+    /// What is away while each part runs: behind layers the head, and where accounting follows blocks one by one, also all
+    /// layers behind the last of a kind.
+    const fn away(&self, plan: &Plan, chunk: &Chunk, counts: &Counts) -> Away {
+        let head = &self.of[Part::Last as usize];
+        // As much as no device holds stays as it is.
+        let is_there = counts.last.there > 0 && counts.last.in_flight > 0 && head.micro_batch <= u64::MAX as u128;
+        let head = if is_there { head.micro_batch } else { 0 };
+        match plan.spec().layout.accounting {
+            Accounting::Reference(_) => self.away_by_block(plan, chunk, head),
+            _ => Away { embedding: head, mixers: head, dense: head, moe: head },
+        }
+    }
+
+    /// Of layers that are attention and one network each.
+    const fn away_by_block(&self, plan: &Plan, chunk: &Chunk, head: u128) -> Away {
+        let layers = &plan.spec().architecture.layers;
+        let attention = self.of[Part::Attention as usize].micro_batch;
+        let (dense, moe) = (self.of[Part::Dense as usize].micro_batch, self.of[Part::Moe as usize].micro_batch);
+        let mut away = Away { embedding: head, mixers: head, dense: head, moe: head };
+        let (mut behind, mut layer, mut met) = (head, chunk.first_layer + chunk.layers(), [false; 2]);
+        while layer > chunk.first_layer {
+            layer -= 1;
+            let has_experts = layers.has_experts(layer);
+            if !met[has_experts as usize] {
+                met[has_experts as usize] = true;
+                *(if has_experts { &mut away.moe } else { &mut away.dense }) = behind;
+            }
+            behind += if has_experts { moe } else { dense };
+            if layer + 1 == chunk.first_layer + chunk.layers() {
+                away.mixers = behind;
+            }
+            behind += attention;
+        }
+        away.embedding = behind;
+        away
+    }
+}
+
+/// What of a micro-batch is not yet there, or no more, while the last block of each kind runs.
+struct Away {
+    embedding: u128,
+    mixers: u128,
+    dense: u128,
+    moe: u128,
 }
 
 /// Parts that are layers, in the order of [`Counts::whole`].
@@ -280,10 +315,15 @@ const LAYERS: [Part; Counts::LAYERS] =
 
 impl Units {
     /// Adds layers that are not computed again.
-    const fn add_whole(&self, sum: &mut Tally, counts: &Counts) {
+    const fn add_whole(&self, sum: &mut Tally, counts: &Counts, away: &Away) {
         let mut i = 0;
         while i < LAYERS.len() {
-            sum.add_many(&self.whole[LAYERS[i] as usize], counts.whole[i]);
+            let away = match LAYERS[i] {
+                Part::Dense => away.dense,
+                Part::Moe => away.moe,
+                _ => away.mixers,
+            };
+            sum.add_many(&self.whole[LAYERS[i] as usize], counts.whole[i], away);
             i += 1;
         }
     }

@@ -62,7 +62,10 @@ impl Plan {
     pub fn timeline(&self, stage: u64) -> Vec<Moment> {
         let units = Units::of(self);
         let all = units.stage(self, stage, &self.chunk(stage, 0), self.in_flight(stage));
-        let of_chunk = |chunk| units.parts(&Counts::of(self, &self.chunk(stage, chunk), 1));
+        let of_chunk = |chunk| {
+            let chunk = &self.chunk(stage, chunk);
+            units.parts(self, chunk, &Counts::of(self, chunk, 1))
+        };
         let chunks: Vec<Tally> = (0..self.chunks()).map(of_chunk).collect();
         let bytes = |amount: u128| Bytes::new(cut(amount));
         let rest = |phase, transients| Moment {

@@ -152,7 +152,8 @@ fn accounting(accounting: Accounting) -> String {
         Accounting::WorkedExample(_)
         | Accounting::MegatronCore(_)
         | Accounting::Transformers(_)
-        | Accounting::Torchtitan(_) => accounting.name().to_owned(),
+        | Accounting::Torchtitan(_)
+        | Accounting::Reference(_) => accounting.name().to_owned(),
     }
 }
 

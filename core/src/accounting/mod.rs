@@ -4,6 +4,7 @@
 mod megatron_core;
 mod paper;
 mod pytorch;
+mod reference;
 mod torchtitan;
 mod transformers;
 mod worked_example;
@@ -24,6 +25,7 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         Accounting::MegatronCore(options) => megatron_core::list(list, plan, sizes, counts, options),
         Accounting::Transformers(options) => transformers::list(list, plan, sizes, counts, options),
         Accounting::Torchtitan(options) => torchtitan::list(list, plan, sizes, counts, options),
+        Accounting::Reference(options) => reference::list(list, plan, sizes, counts, options),
     }
 }
 
@@ -31,8 +33,8 @@ pub(crate) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
 /// optimizer step.
 pub(crate) const fn list_rank(list: &mut Sink<'_>, plan: &Plan, counts: &Counts) {
     match plan.spec().layout.accounting {
-        // The paper counts none.
-        Accounting::Paper(_) => {}
+        // The paper counts none; the reference step updates parameters in place.
+        Accounting::Paper(_) | Accounting::Reference(_) => {}
         Accounting::WorkedExample(_) => gradient_copies(list, plan, worked_example::SOURCE),
         Accounting::MegatronCore(options) => megatron_core::list_rank(list, plan, options, counts),
         // The fused Adam of PyTorch, which both run, has no transients.

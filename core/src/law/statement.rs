@@ -77,6 +77,8 @@ impl When {
             }
             Self::Transformers => "under `accounting: transformers`",
             Self::Torchtitan => "under `accounting: torchtitan`",
+            Self::Reference => "under `accounting: reference`",
+            Self::ReferenceCapacity => "under `accounting: reference` and bounded capacity",
             Self::NoWindow => "without `attention.window`",
             Self::SeveralBlocks => "with a layer list or networks beside experts",
             Self::Serving => "where `serving` is given",

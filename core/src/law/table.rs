@@ -5,8 +5,8 @@ use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
 use crate::key::Key;
 use crate::spec::{
-    Beside, Checkpoint, CorrectionBias, LayerKind, MlaCache, NUMBER_MAX, Recompute, Schedule, StageList, Target,
-    ZeroStage,
+    Beside, Checkpoint, CorrectionBias, Dtype, LayerKind, MlaCache, NUMBER_MAX, QkNorm, Recompute, Schedule, StageList,
+    Target, ZeroStage,
 };
 use crate::stages::CHUNKS_MAX;
 
@@ -29,6 +29,30 @@ const MODULES: &[Key] = &[
     Key::ModulesSharedExperts,
     Key::ModulesExperts,
     Key::ModulesDense,
+];
+
+/// What the reference step cannot compute.
+const REFERENCE_LACKS: &[Key] = &[
+    Key::HyperConnections,
+    Key::Positions,
+    Key::Norm,
+    Key::LayerScalar,
+    Key::HeadBias,
+    Key::LayersBeside,
+    Key::LayersBias,
+    Key::AttentionOutputRank,
+    Key::AttentionIndexerHeads,
+    Key::AttentionOutputGate,
+    Key::AttentionKeyAsValue,
+    Key::ExpertsLatent,
+    Key::ExpertsIdentity,
+    Key::ExpertsHashLayers,
+    Key::ExpertsRouterScale,
+    Key::PlacementQueryRope,
+    Key::PlacementSharedExperts,
+    Key::PlacementDenseFfn,
+    Key::PlacementRedundantExperts,
+    Key::RecomputeLayers,
 ];
 
 /// What a step has, and serving has not.
@@ -933,6 +957,118 @@ pub const LAWS: &[Law] = &[
         AtMost(Product(&[Key::MeshTp, Key::MeshCp, Key::MeshEp, Key::MeshEtp]), Just(1)),
         When::Torchtitan,
         "what torchtitan keeps is counted of ranks that hold whole layers",
+    ),
+    law(
+        "reference-mesh",
+        &[Key::MeshCp, Key::MeshEtp],
+        AtMost(Product(&[Key::MeshCp, Key::MeshEtp]), Just(1)),
+        When::Reference,
+        "the reference step cuts neither sequences nor experts in parts yet",
+    ),
+    law(
+        "reference-capacity",
+        &[Key::MeshEp],
+        AtMost(Of(Key::MeshEp), Just(1)),
+        When::ReferenceCapacity,
+        "the reference step bounds experts whose tokens are all its own",
+    ),
+    law(
+        "reference-schedule",
+        &[Key::Schedule],
+        Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Gpipe as u64]),
+        When::Reference,
+        "the reference step runs these schedules",
+    ),
+    law(
+        "reference-zero",
+        &[Key::ZeroDense],
+        AtMost(Of(Key::ZeroDense), Just(ZeroStage::Optimizer as u64)),
+        When::Reference,
+        "the reference step holds weights and gradients whole",
+    ),
+    law(
+        "reference-expert-zero",
+        &[Key::ZeroExpert],
+        AtMost(Of(Key::ZeroExpert), Just(ZeroStage::Optimizer as u64)),
+        When::Reference,
+        "the reference step holds weights and gradients whole",
+    ),
+    law(
+        "reference-activations",
+        &[Key::PrecisionActivations, Key::PrecisionWeights],
+        Equal(Of(Key::PrecisionActivations), Of(Key::PrecisionWeights)),
+        When::Reference,
+        "the reference step multiplies matrices of one format",
+    ),
+    law(
+        "reference-weights",
+        &[Key::PrecisionWeights],
+        Rule::OneOf(Key::PrecisionWeights, &[Dtype::Fp32 as u64, Dtype::Bf16 as u64]),
+        When::Reference,
+        "the reference step computes in these formats",
+    ),
+    law(
+        "reference-gradients",
+        &[Key::PrecisionGradients],
+        Rule::OneOf(Key::PrecisionGradients, &[Dtype::Fp32 as u64]),
+        When::Reference,
+        "gradients accumulate in fp32 in the reference step",
+    ),
+    law(
+        "reference-master",
+        &[Key::PrecisionMaster],
+        Rule::OneOf(Key::PrecisionMaster, &[Dtype::Fp32 as u64]),
+        When::Reference,
+        "the optimizer of the reference step keeps weights in fp32",
+    ),
+    law(
+        "reference-moments",
+        &[Key::PrecisionMoments],
+        Rule::OneOf(Key::PrecisionMoments, &[Dtype::Fp32 as u64, Dtype::Bf16 as u64]),
+        When::Reference,
+        "the optimizer of the reference step keeps moments in these formats",
+    ),
+    law(
+        "reference-norms",
+        &[Key::NormsPerLayer],
+        Equal(Of(Key::NormsPerLayer), Just(2)),
+        When::Reference,
+        "the reference step has a norm in front of each block, and none behind",
+    ),
+    law(
+        "reference-gate",
+        &[Key::LayersGated],
+        Rule::IsOn(Key::LayersGated),
+        When::Reference,
+        "feed-forward networks of the reference step have a gate",
+    ),
+    law(
+        "reference-head-norms",
+        &[Key::AttentionQkNorm],
+        AtMost(Of(Key::AttentionQkNorm), Just(QkNorm::Head as u64)),
+        When::Reference,
+        "the reference step normalises each head by itself",
+    ),
+    law(
+        "reference-mixer",
+        &[Key::LayersList],
+        AtMost(Quantity::LayersOf(LayerKind::Mixer), Just(0)),
+        When::Reference,
+        "the reference step has no mixer in the place of attention yet",
+    ),
+    law(
+        "reference-blocks",
+        &[Key::LayersList],
+        Equal(LAYERS, Quantity::Layers),
+        When::Reference,
+        "each layer of the reference step is attention and one feed-forward network",
+    ),
+    law(
+        "reference-lacks",
+        REFERENCE_LACKS,
+        AtMost(Sum(REFERENCE_LACKS), Just(0)),
+        When::Reference,
+        "the reference step has none of these yet",
     ),
     law(
         "full-every-window",

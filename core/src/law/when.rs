@@ -49,6 +49,10 @@ pub enum When {
     Transformers,
     /// As torchtitan counts.
     Torchtitan,
+    /// As the reference step counts.
+    Reference,
+    /// The same, where experts are of bounded capacity.
+    ReferenceCapacity,
     /// Where no layer with grouped-query attention has a window.
     NoWindow,
     /// Where layers are of several mixers or blocks.
@@ -213,6 +217,11 @@ const fn is_torchtitan(n: &Numbers) -> bool {
     n.get(Key::AccountingNorms).is_some() && !is_megatron(n)
 }
 
+/// The paper has dropout beside the kernel.
+const fn is_reference(n: &Numbers) -> bool {
+    n.present.has(Key::AccountingKernel) && !n.present.has(Key::AccountingDropout)
+}
+
 /// Whether `modules` says what is computed again. torchtitan has a list of its own.
 const fn reads_modules(n: &Numbers) -> bool {
     n.of(Key::Recompute) == Recompute::Selective as u64 && !is_torchtitan(n)
@@ -323,6 +332,8 @@ impl When {
             Self::NoSelective => !is_megatron(n) && (!is_torchtitan(n) || is_composed(n)),
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
+            Self::Reference => is_reference(n) && !is_serving(n),
+            Self::ReferenceCapacity => Self::Reference.applies(n) && Self::Capacity.applies(n),
             Self::Ring => is_ring(n) && !is_serving(n),
             Self::NoWindow => n.get(Key::AttentionFullEvery).is_some() && of[Key::AttentionWindow as usize] == 0,
             Self::SeveralBlocks => is_composed(n),
@@ -402,6 +413,7 @@ impl When {
             | Self::Transformers
             | Self::WorstLoad
             | Self::Torchtitan
+            | Self::Reference
             | Self::Serving
             | Self::Training
             | Self::ServedOtherwise
@@ -435,7 +447,7 @@ impl When {
             Self::ExpertBlocks => Self::Experts.keys().union(BLOCKS),
             Self::SharedBlocks => Self::SharedSplit.keys().union(BLOCKS),
             Self::Moe | Self::NoMoe => KeySet::of(&[Key::LayersMoe]),
-            Self::Experts | Self::Dropless | Self::Capacity => EXPERTS,
+            Self::Experts | Self::Dropless | Self::Capacity | Self::ReferenceCapacity => EXPERTS,
             Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),

@@ -89,6 +89,12 @@ impl Layers {
         if self.moe_every <= 1 { behind - before } else { behind / self.moe_every - before / self.moe_every }
     }
 
+    /// Whether a layer has experts.
+    #[must_use]
+    pub const fn has_experts(&self, layer: u64) -> bool {
+        if self.has_list() { self.list.has(LayerKind::Moe, layer) } else { self.moe_among(layer, 1) > 0 }
+    }
+
     /// All layers.
     #[must_use]
     pub const fn count(&self) -> u64 {

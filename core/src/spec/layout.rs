@@ -415,6 +415,15 @@ group! {
     }
 }
 
+group! {
+    /// What the reference step keeps and works on, the one that this project generates: exactly, since its ledger refuses
+    /// any other allocation.
+    Reference {
+        /// How attention is computed.
+        kernel: Kernel = AccountingKernel, default Kernel::Flash;
+    }
+}
+
 kinds! {
     /// By whose rules activations and transients are counted. Modules for multi-token prediction are counted on a rank by
     /// megatron-core's alone, their weights among them; the router's correction bias by none.
@@ -429,6 +438,8 @@ kinds! {
         Transformers = "transformers",
         /// torchtitan.
         Torchtitan = "torchtitan",
+        /// The reference step.
+        Reference = "reference",
     }
 }
 
@@ -444,6 +455,8 @@ group_words! {
         TRANSFORMERS = transformers: Self::Transformers(Transformers::DEFAULT);
         /// torchtitan 0.3 with cuDNN's attention.
         TORCHTITAN = torchtitan: Self::Torchtitan(Torchtitan::DEFAULT);
+        /// The reference step with attention that keeps no scores.
+        REFERENCE = reference: Self::Reference(Reference::DEFAULT);
     }
 }
 
@@ -457,6 +470,7 @@ impl Accounting {
             Self::MegatronCore(_) => "megatron_core",
             Self::Transformers(_) => "transformers",
             Self::Torchtitan(_) => "torchtitan",
+            Self::Reference(_) => "reference",
         }
     }
 }

@@ -23,8 +23,8 @@ pub use architecture::{Architecture, Beside, CorrectionBias, Experts, Layers, No
 pub use layer_list::{LayerKind, LayerList};
 pub use layout::{
     Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Load, Mesh, Modules, Paper, Placement,
-    Pool, Precision, Recompute, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero, ZeroGroups,
-    ZeroStage,
+    Pool, Precision, Recompute, Reference, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero,
+    ZeroGroups, ZeroStage,
 };
 #[doc(hidden)]
 pub use layout::{accounting, routing, stages, zero};

@@ -209,6 +209,9 @@ impl Violation {
             Rule::AtMost(Quantity::Sum([Key::ZeroDense, ..]), _) => {
                 text.str("`zero` shards nothing of what is kept beside `serving`")
             }
+            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Reference) => {
+                assigned(text, self.at, spec).str(" is not among what the reference step computes")
+            }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -232,6 +235,7 @@ impl Violation {
                 When::Given(Key::HyperConnections) => "`hyper_connections`",
                 When::Hashed => "`experts.hash_layers`",
                 When::NoSelective => "this accounting",
+                When::Reference => "`accounting: reference`",
                 When::Serving => "`serving`",
                 When::ServedOtherwise => "this attention",
                 _ => "layers of several mixers or blocks",
@@ -407,6 +411,7 @@ impl Violation {
 /// What to write where keys are not read; empty of other quantities.
 const fn unread(of: Quantity, when: When) -> &'static str {
     match (of, when) {
+        (Quantity::Sum(_), When::Reference) => "leave it out, or write another `accounting`",
         (Quantity::Of(Key::ZeroWays), _) => "leave it out, or write `groups: uniform`",
         (Quantity::Of(Key::ExpertsRouted), When::NoMoe) => {
             "leave `experts` out, or say in `layers` how many layers have them"

@@ -1,0 +1,83 @@
+//! Collectives of one rank whose peers are stood in for: every buffer is of its true size, and what peers would send is what
+//! this rank has.
+
+use crate::device::{Element, Memory};
+use crate::shapes::{Context, Lengths, Rows, Sorted, Tokens};
+use crate::{View, ViewMut};
+
+/// A rank alone.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Solo;
+
+impl Solo {
+    /// Tokens of all tensor-parallel ranks, each sequence in order.
+    pub fn gather<D: Memory, C, E: Element>(
+        self,
+        device: &D,
+        mut all: ViewMut<'_, D, Context, C, E>,
+        own: View<'_, D, Tokens, C, E>,
+        lengths: &Lengths,
+    ) {
+        for (from, to) in pieces(lengths) {
+            let rows = piece(lengths);
+            device.copy(all.again().some(to, rows).raw(), own.some(from, rows).raw());
+        }
+    }
+
+    /// This rank's tokens of a sum over tensor-parallel ranks.
+    pub fn reduce_scatter<D: Memory, C, E: Element>(
+        self,
+        device: &D,
+        mut own: ViewMut<'_, D, Tokens, C, E>,
+        all: View<'_, D, Context, C, E>,
+        lengths: &Lengths,
+    ) {
+        for (to, from) in pieces(lengths).step_by(lengths.tensor_ranks) {
+            let rows = piece(lengths);
+            device.copy(own.again().some(to, rows).raw(), all.some(from, rows).raw());
+        }
+    }
+
+    /// Copies of tokens go to the ranks of their experts: as many come as the budget counts.
+    pub fn deal<D: Memory, C, E: Element>(
+        self,
+        device: &D,
+        received: ViewMut<'_, D, Rows, C, E>,
+        sent: View<'_, D, Times<Tokens, K>, C, E>,
+    ) {
+        repeat(device, received, sent);
+    }
+
+    /// They come back.
+    pub fn deal_back<D: Memory, C, E: Element>(
+        self,
+        device: &D,
+        sent: ViewMut<'_, D, Times<Tokens, K>, C, E>,
+        received: View<'_, D, Rows, C, E>,
+    ) {
+        repeat(device, sent, received);
+    }
+}
+
+/// Rows of a sequence that a rank has.
+fn piece(lengths: &Lengths) -> usize {
+    lengths.tokens / lengths.batch
+}
+
+/// The first rows of a rank's own part of each sequence, and of the parts of all ranks that stand for it.
+fn pieces(lengths: &Lengths) -> impl Iterator<Item = (usize, usize)> {
+    let (rows, ranks) = (piece(lengths), lengths.context / lengths.tokens);
+    (0..lengths.batch).flat_map(move |sequence| {
+        (0..ranks).map(move |rank| (sequence * rows, (sequence * ranks + rank) * rows))
+    })
+}
+
+/// Fills with as many repetitions as there is room for.
+fn repeat<D: Memory, A, B, C, E: Element>(device: &D, mut to: ViewMut<'_, D, A, C, E>, from: View<'_, D, B, C, E>) {
+    let mut first = 0;
+    while first < to.rows() && from.rows() > 0 {
+        let rows = from.rows().min(to.rows() - first);
+        device.copy(to.again().some(first, rows).raw(), from.some(0, rows).raw());
+        first += rows;
+    }
+}

@@ -1,0 +1,84 @@
+//! The CPU: f32 and bf16, sums in f32.
+
+use super::{Element, Memory, Mut, OutOfMemory, Ref};
+use crate::ops::gemm::host::Gemm;
+use core::cell::RefCell;
+use core::mem::size_of;
+
+/// The CPU. What its operations work on beside tensors is set aside when it is made, so that a step allocates tensors alone.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) gemm: Gemm,
+    pub(crate) scratch: RefCell<Vec<f32>>,
+    poison: bool,
+}
+
+impl Host {
+    /// With so many threads.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn new(threads: usize) -> Self {
+        assert!(threads > 0, "somebody has to compute");
+        let gemm = Gemm { threads };
+        Self { gemm, scratch: RefCell::new(Vec::new()), poison: false }
+    }
+
+    /// Marks fresh memory with values that spread where they are read (NaN), so that an operation that reads what nobody wrote
+    /// is found.
+    #[must_use]
+    pub fn poisoned(self) -> Self {
+        Self { poison: true, ..self }
+    }
+
+    /// Sets scratch aside of so many f32s, if there is less.
+    pub(crate) fn reserve(&self, len: usize) {
+        let mut scratch = self.scratch.borrow_mut();
+        if scratch.len() < len {
+            *scratch = vec![0.0; len];
+        }
+    }
+}
+
+impl Memory for Host {
+    type Buffer<E: Element> = Box<[E]>;
+
+    const NAME: &'static str = "host";
+
+    fn allocate<E: Element>(&self, len: usize) -> Result<Box<[E]>, OutOfMemory> {
+        let refused = OutOfMemory { bytes: (len as u64).saturating_mul(size_of::<E>() as u64) };
+        let mut elements = Vec::new();
+        elements.try_reserve_exact(len).map_err(|_| refused)?;
+        elements.resize(len, if self.poison { E::POISON } else { E::default() });
+        Ok(elements.into_boxed_slice())
+    }
+
+    fn write<E: Element>(&self, to: Mut<'_, Self, E>, fill: impl FnOnce(&mut [E])) {
+        fill(to.slice());
+    }
+
+    fn read<E: Element, T>(&self, from: Ref<'_, Self, E>, see: impl FnOnce(&[E]) -> T) -> Option<T> {
+        Some(see(from.slice()))
+    }
+
+    fn copy<E: Element>(&self, to: Mut<'_, Self, E>, from: Ref<'_, Self, E>) {
+        to.slice().copy_from_slice(from.slice());
+    }
+
+    fn zero<E: Element>(&self, to: Mut<'_, Self, E>) {
+        to.slice().fill(E::default());
+    }
+}
+
+impl<'a, E: Element> Ref<'a, Host, E> {
+    pub(crate) fn slice(self) -> &'a [E] {
+        &self.buffer[self.start..self.start + self.len]
+    }
+}
+
+impl<'a, E: Element> Mut<'a, Host, E> {
+    pub(crate) fn slice(self) -> &'a mut [E] {
+        &mut self.buffer[self.start..self.start + self.len]
+    }
+}

@@ -1,0 +1,167 @@
+//! Devices: where tensors lie and operations run. The step is written once over [`Memory`] and the operations of
+//! [`ops`](crate::ops); `meta` records what is asked for at any scale, `host` computes.
+
+mod host;
+mod meta;
+
+pub use host::Host;
+pub use meta::Meta;
+
+use crate::Float;
+use core::fmt;
+
+/// What elements of a buffer may be.
+pub trait Element: Copy + Default + Send + Sync + 'static {
+    /// The name in reports.
+    const NAME: &'static str;
+    /// What fresh memory holds where a device marks it: nothing that an operation may read.
+    const POISON: Self;
+}
+
+impl Element for f32 {
+    const NAME: &'static str = "fp32";
+    const POISON: Self = f32::NAN;
+}
+
+impl Element for crate::Bf16 {
+    const NAME: &'static str = "bf16";
+    const POISON: Self = crate::Bf16::NAN;
+}
+
+impl Element for i32 {
+    const NAME: &'static str = "int32";
+    const POISON: Self = i32::MIN;
+}
+
+impl Element for i64 {
+    const NAME: &'static str = "int64";
+    const POISON: Self = i64::MIN;
+}
+
+/// The formats that the step computes in.
+pub trait Format: Float + Element {}
+
+impl<E: Float + Element> Format for E {}
+
+/// A device refuses an allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// Bytes asked for.
+    pub bytes: u64,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the device has no room for {} bytes", self.bytes)
+    }
+}
+
+impl core::error::Error for OutOfMemory {}
+
+/// Memory of a device. A buffer is freed when it is dropped.
+pub trait Memory: Sized {
+    /// So many elements of one format.
+    type Buffer<E: Element>;
+
+    /// The name in reports.
+    const NAME: &'static str;
+
+    /// Sets memory aside.
+    ///
+    /// # Errors
+    /// If the device has no room.
+    fn allocate<E: Element>(&self, len: usize) -> Result<Self::Buffer<E>, OutOfMemory>;
+
+    /// Has values written from the host, if the device holds values: the closure is not called elsewhere.
+    fn write<E: Element>(&self, to: Mut<'_, Self, E>, fill: impl FnOnce(&mut [E]));
+
+    /// Shows values to the host, if the device holds any.
+    fn read<E: Element, T>(&self, from: Ref<'_, Self, E>, see: impl FnOnce(&[E]) -> T) -> Option<T>;
+
+    /// Copies as many elements as both have.
+    fn copy<E: Element>(&self, to: Mut<'_, Self, E>, from: Ref<'_, Self, E>);
+
+    /// Sets all elements to what zero bytes are.
+    fn zero<E: Element>(&self, to: Mut<'_, Self, E>);
+}
+
+/// Part of a buffer, to be read.
+pub struct Ref<'a, D: Memory, E: Element> {
+    pub(crate) buffer: &'a D::Buffer<E>,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// Part of a buffer, to be written.
+pub struct Mut<'a, D: Memory, E: Element> {
+    pub(crate) buffer: &'a mut D::Buffer<E>,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+impl<D: Memory, E: Element> Clone for Ref<'_, D, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Memory, E: Element> Copy for Ref<'_, D, E> {}
+
+impl<D: Memory, E: Element> Ref<'_, D, E> {
+    /// How many elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// So many elements from one on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn part(self, start: usize, len: usize) -> Self {
+        assert!(start + len <= self.len, "{start} and {len} more of {} elements", self.len);
+        Self { start: self.start + start, len, ..self }
+    }
+}
+
+impl<'a, D: Memory, E: Element> Mut<'a, D, E> {
+    /// How many elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// So many elements from one on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn part(self, start: usize, len: usize) -> Self {
+        assert!(start + len <= self.len, "{start} and {len} more of {} elements", self.len);
+        Self { start: self.start + start, len, ..self }
+    }
+
+    /// The same, for a while.
+    pub fn again(&mut self) -> Mut<'_, D, E> {
+        Mut { buffer: self.buffer, start: self.start, len: self.len }
+    }
+
+    /// The same, to be read.
+    #[must_use]
+    pub fn read(&self) -> Ref<'_, D, E> {
+        Ref { buffer: self.buffer, start: self.start, len: self.len }
+    }
+}

@@ -1,0 +1,213 @@
+//! The ends of the model: embedding, and final norm with head and loss.
+
+use super::context::{Context as Ctx, Norm, NormOutput};
+use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use crate::View;
+use crate::device::{Device, Element, Format, Memory};
+use crate::ops::cross_entropy::{self, Rows};
+use crate::ops::gemm::{self, Into};
+use crate::ops::{embedding, rms_norm};
+use crate::shapes::{Context, One, Shapes, Tokens};
+use crate::tensor::{StepError, Tensor};
+use moe_model_core::inventory::Module;
+
+/// The table of the first stage.
+pub struct Embedding<D: Memory, S: Shapes, E: Element> {
+    pub(super) table: Param<D, S::Vocab, S::Hidden, E>,
+}
+
+/// What the last stage has.
+pub struct Head<D: Memory, S: Shapes, E: Element> {
+    norm: Param<D, S::Hidden, One, E>,
+    /// None where it is the embedding's table on the same rank.
+    table: Option<Param<D, S::Vocab, S::Hidden, E>>,
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Embedding<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        self.table.visit(visitor)
+    }
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Head<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        visit_fields!(self, visitor: norm, table)
+    }
+}
+
+/// Token ids of a micro-batch, or the labels to be predicted.
+pub(super) type Ids<D> = Tensor<D, Context, One, i64>;
+
+impl<D: Device, S: Shapes, E: Format> Embedding<D, S, E> {
+    pub(super) fn new(make: &mut Maker<'_, D>) -> Result<Self, StepError> {
+        Ok(Self { table: make.weight(Module::Embedding, "model.embed_tokens.weight")? })
+    }
+
+    /// Rows of the table for all tokens; of a part of the vocabulary, what it has of them.
+    pub(super) fn forward(
+        &self,
+        of: &Ctx<'_, D>,
+        ids: &Ids<D>,
+    ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
+        let (room, device, n) = (of.room, of.room.device, of.room.lengths);
+        let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("embedding output")?;
+        if of.gathers() {
+            let mut all: Tensor<D, Context, S::Hidden, E> = room.take("embedding of all tokens")?;
+            embedding::forward(device, all.view_mut(), ids.view(), self.table.view(), of.first_row());
+            of.comm.reduce_scatter(device, output.view_mut(), all.view(), n);
+        } else {
+            let output = output.view_mut().reshaped::<Context, S::Hidden>(n);
+            embedding::forward(device, output, ids.view(), self.table.view(), of.first_row());
+        }
+        Ok(output)
+    }
+
+    pub(super) fn backward(
+        &self,
+        of: &Ctx<'_, D>,
+        gradients: &mut Gradients<D>,
+        ids: &Ids<D>,
+        residual: &Tensor<D, Tokens, S::Hidden, E>,
+    ) -> Result<(), StepError> {
+        let (room, device, n) = (of.room, of.room.device, of.room.lengths);
+        let (d_table, first) = (gradients.of(&self.table), of.first_row());
+        if of.gathers() {
+            let mut all: Tensor<D, Context, S::Hidden, E> = room.take("gathered gradient")?;
+            of.comm.gather(device, all.view_mut(), residual.view(), n);
+            embedding::backward(device, d_table, ids.view(), all.view(), first);
+        } else {
+            embedding::backward(device, d_table, ids.view(), residual.view().reshaped::<Context, _>(n), first);
+        }
+        Ok(())
+    }
+}
+
+/// What the head keeps of a micro-batch beside its input.
+pub(super) struct Kept<D: Memory, S: Shapes> {
+    labels: Ids<D>,
+    statistics: Tensor<D, Tokens, One, f32>,
+    logits: Tensor<D, Context, S::Vocab, f32>,
+    max: Tensor<D, Context, One, f32>,
+    sum: Tensor<D, Context, One, f32>,
+    /// Tokens that are scored.
+    scored: usize,
+}
+
+impl<D: Memory, S: Shapes> Kept<D, S> {
+    pub(super) fn logits(&self) -> View<'_, D, Context, S::Vocab, f32> {
+        self.logits.view()
+    }
+}
+
+impl<D> Ctx<'_, D> {
+    /// The first row of this rank's part of the vocabulary: that of the first tensor-parallel rank.
+    #[allow(clippy::unused_self)] // of a world of ranks it is each one's own
+    fn first_row(&self) -> usize {
+        0
+    }
+
+    /// Rows of this rank's part that stand for tokens, and not for padding.
+    fn real_rows(&self) -> usize {
+        let vocab = usize::try_from(self.plan.spec().architecture.vocab).expect("rows are addresses");
+        vocab.saturating_sub(self.first_row()).min(self.room.lengths.vocab)
+    }
+}
+
+impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
+    pub(super) fn new(make: &mut Maker<'_, D>, is_tied_here: bool) -> Result<Self, StepError> {
+        Ok(Self {
+            norm: make.weight(Module::Norm, "model.norm.weight")?,
+            table: make.weight_if(!is_tied_here, Module::Head, "lm_head.weight")?,
+        })
+    }
+
+    fn table<'t>(&'t self, embedding: Option<&'t Embedding<D, S, E>>) -> &'t Param<D, S::Vocab, S::Hidden, E> {
+        let tied = || &embedding.expect("a head without a table is tied to the embedding of its rank").table;
+        self.table.as_ref().unwrap_or_else(tied)
+    }
+
+    /// Logits and loss; gives what is kept, and the sum of losses, where there are values.
+    pub(super) fn forward(
+        &self,
+        of: &Ctx<'_, D>,
+        embedding: Option<&Embedding<D, S, E>>,
+        x: View<'_, D, Tokens, S::Hidden, E>,
+        labels: Ids<D>,
+        see: &mut dyn FnMut(View<'_, D, Context, S::Hidden, E>),
+    ) -> Result<(Kept<D, S>, Option<f64>), StepError> {
+        let (room, device) = (of.room, of.room.device);
+        let mut kept = Kept {
+            labels,
+            statistics: room.take("final norm statistics")?,
+            logits: room.take("logits")?,
+            max: room.take("largest logits")?,
+            sum: room.take("sums of exponentials")?,
+            scored: 0,
+        };
+        let mut targets: Tensor<D, Context, One, f32> = room.take("label logits")?;
+        let mut norm_output = NormOutput::new(of, "final norm output")?;
+        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        norm.statistics(of, kept.statistics.view_mut(), x);
+        norm_output.fill(of, &norm, x, kept.statistics.view());
+        see(norm_output.view());
+        let table = self.table(embedding);
+        gemm::forward(device, kept.logits.view_mut(), norm_output.view(), table.view(), Into::Set);
+        cross_entropy::mask(device, kept.logits.view_mut(), of.real_rows());
+        cross_entropy::largest(device, kept.max.view_mut(), kept.logits.view());
+        let (logits, max, labels) = (kept.logits.view(), kept.max.view(), kept.labels.view());
+        cross_entropy::sums(device, kept.sum.view_mut(), targets.view_mut(), logits, max, labels, of.first_row());
+        let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
+        let loss = cross_entropy::loss(device, &rows, targets.view());
+        let (sum, scored) = loss.unzip();
+        kept.scored = scored.unwrap_or(0);
+        #[allow(clippy::cast_precision_loss)] // tokens of a micro-batch
+        let loss = sum.map(|sum| sum / kept.scored.max(1) as f64);
+        Ok((kept, loss))
+    }
+
+    /// The gradient of the residual stream, from that of the mean loss over all micro-batches of a step.
+    pub(super) fn backward(
+        &self,
+        of: &Ctx<'_, D>,
+        gradients: &mut Gradients<D>,
+        embedding: Option<&Embedding<D, S, E>>,
+        x: View<'_, D, Tokens, S::Hidden, E>,
+        mut kept: Kept<D, S>,
+        micro_batches: usize,
+    ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
+        let (room, device, n) = (of.room, of.room.device, of.room.lengths);
+        let mut norm_output = NormOutput::new(of, "final norm output")?;
+        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        norm_output.fill(of, &norm, x, kept.statistics.view());
+        #[allow(clippy::cast_precision_loss)] // tokens of a step
+        let scale = 1.0 / (kept.scored.max(1) * micro_batches) as f32;
+        let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
+        cross_entropy::backward(device, kept.logits.view_mut(), &rows, of.first_row(), scale);
+        let mut d_norm: Tensor<D, Context, S::Hidden, E> = room.take("head input gradient")?;
+        let mut residual: Tensor<D, Tokens, S::Hidden, E> = room.take("residual gradient")?;
+        let mut scattered: Option<Tensor<D, Tokens, S::Hidden, E>> =
+            if of.gathers() { Some(room.take("scattered gradient")?) } else { None };
+        let table = self.table(embedding);
+        let (d_table, input) = (gradients.of(table), norm_output.view());
+        if size_of::<E>() < size_of::<f32>() {
+            let mut narrow: Tensor<D, Context, S::Vocab, E> = room.take("logit gradient")?;
+            cross_entropy::narrow(device, narrow.view_mut(), kept.logits.view());
+            gemm::weight(device, d_table, narrow.view(), input);
+            gemm::input(device, d_norm.view_mut(), narrow.view(), table.view(), Into::Set);
+        } else {
+            gemm::weight(device, d_table, kept.logits.view(), input);
+            gemm::input(device, d_norm.view_mut(), kept.logits.view(), table.view(), Into::Set);
+        }
+        device.zero(residual.view_mut().raw());
+        let dy = match &mut scattered {
+            Some(scattered) => {
+                of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n);
+                scattered.view()
+            }
+            None => d_norm.view().reshaped(n),
+        };
+        let (dw, rows) = (gradients.of(&self.norm), kept.statistics.view());
+        rms_norm::backward(device, residual.view_mut(), dw, dy, x, rows, self.norm.view());
+        Ok(residual)
+    }
+}
