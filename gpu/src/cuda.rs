@@ -1,10 +1,8 @@
 //! The CUDA device, on cudarc: found when asked for, and a clear error where it is not.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
 use core::fmt;
 use cudarc::driver::CudaContext;
+use std::sync::Arc;
 
 /// Why there is no CUDA device.
 #[derive(Debug)]
