@@ -1,1 +1,2 @@
-//! X.
+//! X
+pub mod host;
