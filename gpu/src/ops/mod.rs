@@ -15,6 +15,7 @@ mod columns;
 pub mod cross_entropy;
 pub mod elementwise;
 pub mod embedding;
+mod exp;
 pub mod gemm;
 mod index;
 pub mod permute;

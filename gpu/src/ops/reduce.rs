@@ -1,7 +1,8 @@
-//! Sums along a row, in sixteen partial sums: as vector registers make them, and closer than one long chain.
+//! Sums and maxima along a row, in sixteen partial sums: as vector registers make them, and closer than one long chain.
 
 use crate::Float;
 
+/// Partial sums.
 const LANES: usize = 16;
 
 /// The sum of a * b.
@@ -33,6 +34,28 @@ pub(crate) fn dot3<A: Float, B: Float, C: Float>(a: &[A], b: &[B], c: &[C]) -> f
     total(sums)
 }
 
+/// The sum of x.
+pub(crate) fn sum(x: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; LANES];
+    for x in x.chunks(LANES) {
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum += x;
+        }
+    }
+    total(sums)
+}
+
+/// The largest of x, -infinity of none.
+pub(crate) fn max(x: &[f32]) -> f32 {
+    let mut most = [f32::NEG_INFINITY; LANES];
+    for x in x.chunks(LANES) {
+        for (most, x) in most.iter_mut().zip(x) {
+            *most = if *x > *most { *x } else { *most };
+        }
+    }
+    most.into_iter().fold(f32::NEG_INFINITY, f32::max)
+}
+
 /// The partial sums, added as a tree.
 fn total(mut sums: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
@@ -48,7 +71,7 @@ fn total(mut sums: [f32; LANES]) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{dot, dot3};
+    use super::{dot, dot3, max, sum};
 
     #[test]
     fn every_element_counts_once() {
@@ -59,6 +82,20 @@ mod tests {
             assert_eq!(dot(&a, &a).to_bits(), expected.to_bits(), "{n}");
             let ones = vec![2.0_f32; n];
             assert_eq!(dot3(&a, &a, &ones).to_bits(), (2.0 * expected).to_bits(), "{n}");
+            let expected = a.iter().sum::<f32>() + 0.0;
+            assert_eq!(sum(&a).to_bits(), expected.to_bits(), "{n}");
         }
+    }
+
+    #[test]
+    fn the_largest_wherever_it_is() {
+        for n in 1..40 {
+            for i in 0..n {
+                let mut x = vec![-5.0; n];
+                x[i] = -2.0;
+                assert_eq!(max(&x).to_bits(), f32::to_bits(-2.0), "{n} {i}");
+            }
+        }
+        assert_eq!(max(&[]).to_bits(), f32::NEG_INFINITY.to_bits());
     }
 }

@@ -3,6 +3,9 @@
 
 use super::Activation;
 use crate::Float;
+use crate::ops::exp::exp;
+use crate::ops::reduce::dot;
+use pulp::Arch;
 
 /// out [rows, width] = activation(gate, up), each row times its `row_scale` [rows] if there is one.
 pub fn forward<T: Float>(
@@ -18,14 +21,16 @@ pub fn forward<T: Float>(
     let rows = out.chunks_exact_mut(width).zip(gate.chunks_exact(width)).zip(up.chunks_exact(width));
     for (row, ((out, gate), up)) in rows.enumerate() {
         let scale = row_scale.map_or(1.0, |scale| scale[row]);
-        for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
-            let product = Point::new(gate.to_f32(), up.to_f32(), activation).product();
-            *out = T::of_f32(scale * product);
-        }
+        // By value: through references, the loop would load what it captures for every element.
+        Arch::new().dispatch(move || {
+            for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+                *out = T::of_f32(scale * Point::new(*gate, *up, activation).product());
+            }
+        });
     }
 }
 
-/// From d_out [rows, width]: gate and up become their gradients, and d_row_scale [rows] the gradient of the scales.
+/// From `d_out` [rows, width]: gate and up become their gradients, and `d_row_scale` [rows] the gradient of the scales.
 pub fn backward<T: Float>(
     gate: &mut [T],
     up: &mut [T],
@@ -40,20 +45,37 @@ pub fn backward<T: Float>(
     assert_rows(d_out.len(), d_row_scale.as_ref().map(|d| d.len()), width);
     let rows = gate.chunks_exact_mut(width).zip(up.chunks_exact_mut(width)).zip(d_out.chunks_exact(width));
     for (row, ((gate, up), d_out)) in rows.enumerate() {
-        let scale = row_scale.map_or(1.0, |scale| scale[row]);
-        let mut d_scale = 0.0;
-        for ((gate, up), d_out) in gate.iter_mut().zip(up).zip(d_out) {
-            let point = Point::new(gate.to_f32(), up.to_f32(), activation);
-            let d_out = d_out.to_f32();
-            d_scale += d_out * point.product();
-            let (d_gate, d_up) = point.gradient(scale * d_out);
-            *gate = T::of_f32(d_gate);
-            *up = T::of_f32(d_up);
-        }
         if let Some(d_row_scale) = &mut d_row_scale {
-            d_row_scale[row] = d_scale;
+            d_row_scale[row] = along_products(gate, up, d_out, activation);
         }
+        let scale = row_scale.map_or(1.0, |scale| scale[row]);
+        Arch::new().dispatch(move || {
+            for ((gate, up), d_out) in gate.iter_mut().zip(up.iter_mut()).zip(d_out) {
+                let (d_gate, d_up) = Point::new(*gate, *up, activation).gradient(scale * d_out.to_f32());
+                *gate = T::of_f32(d_gate);
+                *up = T::of_f32(d_up);
+            }
+        });
     }
+}
+
+/// The sum over a row of `d_out` times what was not scaled.
+fn along_products<T: Float>(gate: &[T], up: &[T], d_out: &[T], activation: Activation) -> f32 {
+    let mut products = [0.0_f32; 256];
+    let block = products.len();
+    let mut sum = 0.0;
+    for ((gate, up), d_out) in gate.chunks(block).zip(up.chunks(block)).zip(d_out.chunks(block)) {
+        let products = &mut products[..d_out.len()];
+        // A loop that adds too would not be vectorised.
+        let points = products.iter_mut().zip(gate).zip(up);
+        Arch::new().dispatch(move || {
+            for ((product, gate), up) in points {
+                *product = Point::new(*gate, *up, activation).product();
+            }
+        });
+        sum += dot(d_out, products);
+    }
+    sum
 }
 
 /// One element: a linear factor of up, times gate * sigmoid(alpha * gate).
@@ -68,7 +90,10 @@ struct Point {
 }
 
 impl Point {
-    fn new(gate: f32, up: f32, activation: Activation) -> Self {
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it must be compiled for the instructions of the loop it is in")]
+    fn new<T: Float>(gate: T, up: T, activation: Activation) -> Self {
+        let (gate, up) = (gate.to_f32(), up.to_f32());
         match activation {
             Activation::SwiGlu => {
                 Self { linear: up, gate, sigmoid: sigmoid(gate), alpha: 1.0, gate_passes: true, up_passes: true }
@@ -81,11 +106,15 @@ impl Point {
         }
     }
 
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it must be compiled for the instructions of the loop it is in")]
     fn product(&self) -> f32 {
         self.linear * (self.gate * self.sigmoid)
     }
 
     /// The gradients of gate and up, from that of the product.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it must be compiled for the instructions of the loop it is in")]
     fn gradient(&self, d_product: f32) -> (f32, f32) {
         let slope = self.sigmoid * (1.0 + self.alpha * self.gate * (1.0 - self.sigmoid));
         let d_gate = if self.gate_passes { d_product * self.linear * slope } else { 0.0 };
@@ -95,8 +124,10 @@ impl Point {
 }
 
 /// 1 / (1 + e^-x)
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "it must be compiled for the instructions of the loop it is in")]
 pub(crate) fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
+    1.0 / (1.0 + exp(-x))
 }
 
 /// Panics unless the elements are whole rows, as many as a vector of them has, where there is one.

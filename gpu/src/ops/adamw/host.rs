@@ -3,7 +3,7 @@
 use super::AdamW;
 use crate::Float;
 
-/// Step `t`, from 1, of the master weights and both moments [n], with gradient [n] * gradient_scale.
+/// Step `t`, from 1, of the master weights and both moments [n], with gradient [n] * `gradient_scale`.
 pub fn step<P: Float, S: Float, G: Float>(
     master: &mut [P],
     m: &mut [S],

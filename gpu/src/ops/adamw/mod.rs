@@ -1,4 +1,4 @@
-//! AdamW: Adam with weight decay of its own, off the master copy of the weights.
+//! `AdamW`: Adam with weight decay of its own, off the master copy of the weights.
 
 pub mod host;
 

@@ -24,7 +24,7 @@ pub struct Shape {
     pub value: usize,
     /// Query i sees keys j <= i with i - j < window; 0 is no window.
     pub window: usize,
-    /// The factor of the logits, but for a sink.
+    /// The factor of the logits, but for a sink; not negative.
     pub scale: f32,
 }
 
@@ -52,11 +52,12 @@ impl Shape {
         self.heads / self.kv_heads
     }
 
-    /// Panics unless q, k, v and o, or their gradients, are as long as the shape says.
-    fn assert_lengths<T>(&self, q: &[T], k: &[T], v: &[T], o: &[T]) {
+    /// Panics unless the shape is one, and q, k, v and o, or their gradients, are as long as it says.
+    fn assert_fits<T>(&self, q: &[T], k: &[T], v: &[T], o: &[T]) {
         let Self { heads, kv_heads, width, value, .. } = *self;
         assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} heads share {kv_heads}");
         assert!(width > 0 && value > 0, "heads of an attention have a width");
+        assert!(self.scale >= 0.0, "the largest score is scaled after it is found");
         let lengths = [(q, heads * width), (k, kv_heads * width), (v, kv_heads * value), (o, heads * value)];
         assert!(lengths.iter().all(|(x, row)| x.len() == self.tokens() * row), "an attention: a slice and its shape");
     }

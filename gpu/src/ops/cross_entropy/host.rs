@@ -2,12 +2,14 @@
 
 use crate::Float;
 use crate::ops::embedding::host::local;
+use crate::ops::exp::{exp_row, sum_exp};
+use crate::ops::reduce;
 
 /// max [tokens] = the largest logit of each row.
 pub fn row_max(max: &mut [f32], logits: &[f32], width: usize) {
     assert_rows(logits.len(), max.len(), width);
     for (max, logits) in max.iter_mut().zip(logits.chunks_exact(width)) {
-        *max = logits.iter().fold(f32::NEG_INFINITY, |max, logit| max.max(*logit));
+        *max = reduce::max(logits);
     }
 }
 
@@ -26,7 +28,7 @@ pub fn row_sum(
     assert!(sum.len() == labels.len() && target.len() == labels.len() && max.len() == labels.len(), "one per token");
     let rows = sum.iter_mut().zip(target).zip(logits.chunks_exact(width)).zip(max).zip(labels);
     for ((((sum, target), logits), max), label) in rows {
-        *sum = logits.iter().map(|logit| (logit - max).exp()).sum();
+        *sum = sum_exp(logits, *max);
         *target = local(*label, first_row, width).map_or(0.0, |column| logits[column]);
     }
 }
@@ -59,8 +61,10 @@ pub fn backward(
             logits.fill(0.0);
             continue;
         }
+        exp_row(logits, 1.0, *max);
+        let factor = scale / sum;
         for logit in logits.iter_mut() {
-            *logit = scale * ((*logit - max).exp() / sum);
+            *logit *= factor;
         }
         if let Some(column) = local(*label, first_row, width) {
             logits[column] -= scale;

@@ -19,7 +19,7 @@ pub fn forward<T: Float, W: Float>(x: &mut [T], ids: &[i64], table: &[W], width:
     }
 }
 
-/// d_table [rows, width] += the rows of dx [tokens, width], token by token: where G is not f32, each is rounded.
+/// `d_table` [rows, width] += the rows of dx [tokens, width], token by token: where G is not f32, each is rounded.
 pub fn backward<T: Float, G: Float>(
     d_table: &mut [G],
     ids: &[i64],

@@ -14,7 +14,10 @@ const ROWS: usize = 6;
 /// The widest strip of B: two registers of AVX-512.
 const WIDEST: usize = 32;
 
-/// A matrix in a slice: element (i, j) is at i * row + j * column.
+/// Depths that are packed at a time where a lane is contiguous.
+const DEPTHS: usize = 32;
+
+/// A matrix in a slice: element (i, j) is at i * row + j * column. One of both is 1.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a, T> {
     /// The memory, from element (0, 0) on.
@@ -116,10 +119,13 @@ fn pack<'a, T: Float>(strips: &'a mut [f32], lanes: View<T>, count: usize, depth
                 }
             }
         } else {
-            for lane in 0..used {
-                let source = lanes.data[lane * lanes.row..].iter().step_by(lanes.column);
-                for (packed, x) in strip[lane..].iter_mut().step_by(width).zip(source.take(depth)) {
-                    *packed = x.to_f32();
+            // Few depths of all lanes at a time, so that the part of the strip being written stays in the cache.
+            for (p, packed) in (0..).step_by(DEPTHS).zip(strip.chunks_mut(DEPTHS * width)) {
+                for lane in 0..used {
+                    let source = &lanes.data[lane * lanes.row + p..][..DEPTHS.min(depth - p)];
+                    for (packed, x) in packed[lane..].iter_mut().step_by(width).zip(source) {
+                        *packed = x.to_f32();
+                    }
                 }
             }
         }

@@ -61,7 +61,7 @@ pub fn invert(inverse: &mut [i32], order: &[i32]) {
     }
 }
 
-/// rows [order.len(), width] = each copy's token of x [tokens, width], zeros in an empty slot. Also the backward pass of
+/// rows [`order.len()`, width] = each copy's token of x [tokens, width], zeros in an empty slot. Also the backward pass of
 /// [`combine`].
 pub fn gather<T: Float>(rows: &mut [T], x: &[T], order: &[i32], k: usize, width: usize) {
     assert!(width > 0 && rows.len() == order.len() * width, "rows of copies: a slice and its shape");
@@ -73,7 +73,7 @@ pub fn gather<T: Float>(rows: &mut [T], x: &[T], order: &[i32], k: usize, width:
     }
 }
 
-/// out [order.len()] = the value of each copy, of values [tokens * k]; 0 in an empty slot.
+/// out [`order.len()`] = the value of each copy, of values [tokens * k]; 0 in an empty slot.
 pub fn gather_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     assert_eq!(out.len(), order.len(), "values of copies: slices of one length");
     for (out, copy) in out.iter_mut().zip(order) {
@@ -81,7 +81,7 @@ pub fn gather_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     }
 }
 
-/// out [tokens * k] = each copy's of values [order.len()], 0 where it was dropped: the backward pass of
+/// out [tokens * k] = each copy's of values [`order.len()`], 0 where it was dropped: the backward pass of
 /// [`gather_scalars`].
 pub fn scatter_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     assert_eq!(values.len(), order.len(), "values of copies: slices of one length");
@@ -93,7 +93,7 @@ pub fn scatter_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     }
 }
 
-/// y [tokens, width] += the rows of each token's copies, of rows [order.len(), width], summed in f32 and rounded once.
+/// y [tokens, width] += the rows of each token's copies, of rows [`order.len()`, width], summed in f32 and rounded once.
 /// Also the backward pass of [`gather`].
 pub fn combine<T: Float>(y: &mut [T], rows: &[T], inverse: &[i32], k: usize, width: usize) {
     assert!(width > 0 && y.len() * k == inverse.len() * width, "copies of tokens: a slice and its shape");

@@ -36,13 +36,15 @@ pub fn forward(
             softmax(weights);
         } else if router.normalise {
             let sum = denominator(weights.iter().sum(), router.score);
-            weights.iter_mut().for_each(|weight| *weight /= sum);
+            divide(weights, sum);
         }
-        weights.iter_mut().for_each(|weight| *weight *= router.scale);
+        for weight in weights {
+            *weight *= router.scale;
+        }
     }
 }
 
-/// d_logits [tokens, experts] = the gradient of the logits, from d_weights [tokens, active] and what [`forward`] gave.
+/// `d_logits` [tokens, experts] = the gradient of the logits, from `d_weights` [tokens, active] and what [`forward`] gave.
 pub fn backward(d_logits: &mut [f32], d_weights: &[f32], scores: &[f32], choice: &[i32], router: &Router) {
     assert_shapes(d_logits.len(), scores.len(), choice.len(), d_weights.len(), router);
     let tokens = d_logits.chunks_exact_mut(router.experts).zip(scores.chunks_exact(router.experts));
@@ -69,7 +71,7 @@ fn of_chosen(d_logits: &mut [f32], d_weights: &[f32], logits: &[f32], choice: &[
     }
 }
 
-/// The gradient of logits whose scores, divided by their sum or not, are the weights. d_logits are zeros before.
+/// The gradient of logits whose scores, divided by their sum or not, are the weights. `d_logits` are zeros before.
 fn of_scores(d_logits: &mut [f32], d_weights: &[f32], scores: &[f32], choice: &[i32], router: &Router) {
     let chosen = || choice.iter().map(|expert| scores[position(*expert)]);
     let (sum, along) = if router.normalise {
@@ -99,12 +101,20 @@ fn denominator(sum: f32, score: Score) -> f32 {
     if score == Score::Sigmoid { sum + 1e-20 } else { sum }
 }
 
+/// Divides a row by a number.
+fn divide(x: &mut [f32], by: f32) {
+    for x in x {
+        *x /= by;
+    }
+}
+
 /// The softmax of a row, in place.
 fn softmax(x: &mut [f32]) {
     let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    x.iter_mut().for_each(|x| *x = (*x - max).exp());
-    let sum: f32 = x.iter().sum();
-    x.iter_mut().for_each(|x| *x /= sum);
+    for x in x.iter_mut() {
+        *x = (*x - max).exp();
+    }
+    divide(x, x.iter().sum());
 }
 
 /// The experts with the largest scores, bias added, of the groups that a token may choose from.

@@ -1,6 +1,7 @@
 //! What the router chooses, weighs and passes back.
 
 use super::{backward, forward};
+use crate::ops::index::position;
 use crate::ops::router::{Router, Score};
 use crate::ops::testing::{assert_close, assert_gradient, random, weighted};
 
@@ -92,7 +93,7 @@ fn as_a_full_sort_chooses() {
     let (_, choice, _) = route(&logits, None, &router);
     for (logits, choice) in logits.chunks(37).zip(choice.chunks(8)) {
         let mut sorted: Vec<i32> = (0..37).collect();
-        sorted.sort_by(|a, b| logits[*b as usize].total_cmp(&logits[*a as usize]));
+        sorted.sort_by(|a, b| logits[position(*b)].total_cmp(&logits[position(*a)]));
         sorted.truncate(8);
         sorted.sort_unstable();
         assert_eq!(choice, sorted);

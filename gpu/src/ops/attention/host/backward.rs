@@ -5,6 +5,7 @@ use super::share::share;
 use super::tile::{PRODUCT_SCRATCH, TILE, add_product, head, seen, set_product, tiles};
 use crate::Float;
 use crate::ops::attention::Shape;
+use crate::ops::exp::exp_row;
 use crate::ops::gemm::View;
 use crate::ops::reduce::dot;
 use core::ops::Range;
@@ -34,8 +35,8 @@ pub fn backward<T: Float, W: Float, G: Float>(
     scratch: &mut [f32],
     threads: usize,
 ) {
-    shape.assert_lengths(q, k, v, o);
-    shape.assert_lengths(dq, dk, dv, do_);
+    shape.assert_fits(q, k, v, o);
+    shape.assert_fits(dq, dk, dv, do_);
     let rows = shape.tokens() * shape.heads;
     assert!(lse.len() == rows && delta.len() == rows, "lse of an attention: a slice and its shape");
     let needed = backward_scratch_len(shape, threads);
@@ -183,9 +184,9 @@ impl<T: Float> Pass<'_, T> {
                 probabilities[hidden.clone()].fill(0.0);
                 d_scores[hidden].fill(0.0);
             }
-            for (p, d) in probabilities[seen.clone()].iter_mut().zip(&mut d_scores[seen]) {
-                *p = (*p * scale - lse).exp();
-                *d = *p * (*d - delta) * scale;
+            exp_row(&mut probabilities[seen.clone()], scale, lse);
+            for (p, d) in probabilities[seen.clone()].iter().zip(&mut d_scores[seen]) {
+                *d = p * (*d - delta) * scale;
             }
         }
         (probabilities, d_scores, scratch)

@@ -26,7 +26,7 @@ pub fn forward_eager<T: Float, W: Float>(
     scratch: &mut [f32],
     threads: usize,
 ) {
-    shape.assert_lengths(q, k, v, o);
+    shape.assert_fits(q, k, v, o);
     shape.assert_eager(probabilities.len(), scratch.len(), threads);
     assert!(sinks.is_none_or(|sinks| sinks.len() == shape.heads), "a sink for each head");
     if shape.tokens() == 0 {
@@ -49,7 +49,9 @@ pub fn forward_eager<T: Float, W: Float>(
                     *score = scale * dot(q, row_of(k, shape, (kv_heads, width), (batch, key, kv_head)));
                 }
                 let max = scores.iter().copied().fold(sink, f32::max);
-                scores.iter_mut().for_each(|score| *score = (*score - max).exp());
+                for score in scores.iter_mut() {
+                    *score = (*score - max).exp();
+                }
                 let sum = scores.iter().sum::<f32>() + (sink - max).exp();
                 probabilities.fill(T::default());
                 for (p, score) in probabilities[keys.clone()].iter_mut().zip(scores) {
@@ -84,8 +86,8 @@ pub fn backward_eager<T: Float, G: Float>(
     scratch: &mut [f32],
     threads: usize,
 ) {
-    shape.assert_lengths(q, k, v, do_);
-    shape.assert_lengths(dq, dk, dv, do_);
+    shape.assert_fits(q, k, v, do_);
+    shape.assert_fits(dq, dk, dv, do_);
     shape.assert_eager(probabilities.len(), scratch.len(), threads);
     assert_eq!(d_scores.len(), probabilities.len(), "gradients of scores: a slice and its shape");
     if shape.tokens() == 0 {

@@ -4,7 +4,9 @@ use super::share::share;
 use super::tile::{PRODUCT_SCRATCH, TILE, add_product, head, seen, set_product, tiles};
 use crate::Float;
 use crate::ops::attention::Shape;
+use crate::ops::exp::exp_row;
 use crate::ops::gemm::View;
+use crate::ops::reduce;
 use core::ops::Range;
 
 /// The f32s of scratch that [`forward`] needs.
@@ -26,7 +28,7 @@ pub fn forward<T: Float, W: Float>(
     scratch: &mut [f32],
     threads: usize,
 ) {
-    shape.assert_lengths(q, k, v, o);
+    shape.assert_fits(q, k, v, o);
     assert!(lse.len() == shape.tokens() * shape.heads, "lse of an attention: a slice and its shape");
     assert!(sinks.is_none_or(|sinks| sinks.len() == shape.heads), "a sink for each head");
     let needed = forward_scratch_len(shape, threads);
@@ -113,11 +115,10 @@ fn online(scores: &mut [f32], seen: Range<usize>, scale: f32, max: &mut f32, tot
     if scores.is_empty() {
         return 1.0;
     }
-    scores.iter_mut().for_each(|score| *score *= scale);
-    let new_max = scores.iter().copied().fold(*max, f32::max);
+    let new_max = max.max(reduce::max(scores) * scale);
     let shrink = (*max - new_max).exp();
-    scores.iter_mut().for_each(|score| *score = (*score - new_max).exp());
-    *total = *total * shrink + scores.iter().sum::<f32>();
+    exp_row(scores, scale, new_max);
+    *total = *total * shrink + reduce::sum(scores);
     *max = new_max;
     shrink
 }

@@ -52,7 +52,9 @@ mod tests {
                     for (b, row) in b.iter_mut().zip(rows) {
                         *b += row + 1;
                     }
-                    a.iter_mut().for_each(|a| *a += 1);
+                    for a in a {
+                        *a += 1;
+                    }
                 });
                 assert!(b.iter().enumerate().all(|(i, b)| *b == i + 1), "{rows} {threads}");
                 assert!(a.iter().all(|a| *a == 1), "{rows} {threads}");

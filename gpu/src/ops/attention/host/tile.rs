@@ -6,7 +6,7 @@ use crate::ops::gemm::{Blocks, View, multiply};
 use core::ops::Range;
 
 /// Queries or keys of a tile.
-pub(super) const TILE: usize = 48;
+pub(super) const TILE: usize = 96;
 
 /// What a product of tiles packs at once.
 const BLOCKS: Blocks = Blocks { m: TILE, n: 128, k: 128 };
