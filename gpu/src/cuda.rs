@@ -58,7 +58,6 @@ pub fn open(ordinal: usize) -> Result<Arc<CudaContext>, NoDevice> {
 #[cfg(test)]
 mod tests {
     use super::{NoDevice, open};
-    use alloc::string::ToString;
 
     /// Runs everywhere: with a driver the absent device is refused by number, without one by the library's name.
     #[test]

@@ -45,14 +45,14 @@ impl Float for f32 {
 impl Float for Bf16 {
     const NAME: &'static str = "bf16";
 
-    // A bf16 is the upper half of an f32. Both ways without the branches of `half`, which loops are not vectorised over.
+    // A bf16 is the upper half of an f32. Both ways without the branches of `half`, which loops are not vectorised
+    // over.
     #[inline]
     fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.to_bits()) << 16)
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 32 bits")]
     fn of_f32(x: f32) -> Self {
         let bits = x.to_bits();
         // Half a step less one bit, and that bit where the upper half is odd: ties go to even.

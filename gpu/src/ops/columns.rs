@@ -7,7 +7,7 @@ use core::ops::Range;
 /// Columns whose sums are made together.
 const BLOCK: usize = 128;
 
-/// Adds to `sums` [width] what `add(row, columns, block)` adds to its block of f32 sums, over all rows.
+/// Adds to `sums` `[width]` what `add(row, columns, block)` adds to its block of f32 sums, over all rows.
 pub(crate) fn accumulate<G: Float>(sums: &mut [G], rows: usize, mut add: impl FnMut(usize, Range<usize>, &mut [f32])) {
     let mut block = [0.0_f32; BLOCK];
     for (i, sums) in sums.chunks_mut(BLOCK).enumerate() {

@@ -7,7 +7,7 @@ use crate::ops::exp::exp;
 use crate::ops::reduce::dot;
 use pulp::Arch;
 
-/// out [rows, width] = activation(gate, up), each row times its `row_scale` [rows] if there is one.
+/// out `[rows, width]` = activation(gate, up), each row times its `row_scale` `[rows]` if there is one.
 pub fn forward<T: Float>(
     out: &mut [T],
     gate: &[T],
@@ -30,7 +30,8 @@ pub fn forward<T: Float>(
     }
 }
 
-/// From `d_out` [rows, width]: gate and up become their gradients, and `d_row_scale` [rows] the gradient of the scales.
+/// From `d_out` `[rows, width]`: gate and up become their gradients, and `d_row_scale` `[rows]` the gradient of the
+/// scales.
 pub fn backward<T: Float>(
     gate: &mut [T],
     up: &mut [T],

@@ -1,4 +1,4 @@
-//! The gated activations of feed-forward layers: gate and up [rows, width] make one row of the same width.
+//! The gated activations of feed-forward layers: gate and up `[rows, width]` make one row of the same width.
 
 pub mod host;
 

@@ -3,7 +3,7 @@
 use super::AdamW;
 use crate::Float;
 
-/// Step `t`, from 1, of the master weights and both moments [n], with gradient [n] * `gradient_scale`.
+/// Step `t`, from 1, of the master weights and both moments `[n]`, with gradient `[n]` * `gradient_scale`.
 pub fn step<P: Float, S: Float, G: Float>(
     master: &mut [P],
     m: &mut [S],
@@ -30,7 +30,7 @@ pub fn step<P: Float, S: Float, G: Float>(
     }
 }
 
-/// w [n] = the master weights in the format that the passes compute in.
+/// w `[n]` = the master weights in the format that the passes compute in.
 pub fn write_back<W: Float, P: Float>(w: &mut [W], master: &[P]) {
     crate::ops::elementwise::host::convert(w, master);
 }

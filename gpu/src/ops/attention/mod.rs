@@ -1,13 +1,13 @@
 //! Causal attention: softmax(scale * q kᵀ) v over the keys that a query sees. Grouped heads share keys and values, and
-//! latent attention, once its keys are unfolded, is the case of values narrower than keys. A sink is a logit of each head
-//! that joins the softmax and carries no value.
+//! latent attention, once its keys are unfolded, is the case of values narrower than keys. A sink is a logit of each
+//! head that joins the softmax and carries no value.
 
 pub mod host;
 
 use core::ops::Range;
 
-/// The sizes of an attention. q is [batch, sequence, heads, width], k [batch, sequence, `kv_heads`, width], v [batch,
-/// sequence, `kv_heads`, value], o [batch, sequence, heads, value].
+/// The sizes of an attention. q is `[batch, sequence, heads, width]`, k `[batch, sequence, kv_heads, width]`, v
+/// `[batch, sequence, kv_heads, value]`, o `[batch, sequence, heads, value]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Sequences.

@@ -1,11 +1,11 @@
-//! The loss on the CPU. logits are [tokens, width], the columns from `first_row` on of the vocabulary.
+//! The loss on the CPU. logits are `[tokens, width]`, the columns from `first_row` on of the vocabulary.
 
 use crate::Float;
 use crate::ops::embedding::host::local;
 use crate::ops::exp::{exp_row, sum_exp};
 use crate::ops::reduce;
 
-/// max [tokens] = the largest logit of each row.
+/// max `[tokens]` = the largest logit of each row.
 pub fn row_max(max: &mut [f32], logits: &[f32], width: usize) {
     assert_rows(logits.len(), max.len(), width);
     for (max, logits) in max.iter_mut().zip(logits.chunks_exact(width)) {
@@ -13,8 +13,8 @@ pub fn row_max(max: &mut [f32], logits: &[f32], width: usize) {
     }
 }
 
-/// sum [tokens] = the sum of exp(logit - max) of each row, and target [tokens] = the label's logit, 0 where the label is
-/// negative or in columns of another rank. max is that of the whole rows.
+/// sum `[tokens]` = the sum of exp(logit - max) of each row, and target `[tokens]` = the label's logit, 0 where the
+/// label is negative or in columns of another rank. max is that of the whole rows.
 pub fn row_sum(
     sum: &mut [f32],
     target: &mut [f32],
@@ -44,7 +44,8 @@ pub fn loss(sum: &[f32], max: &[f32], target: &[f32], labels: &[i64]) -> (f64, u
     })
 }
 
-/// logits [tokens, width] become their gradient: scale * (probability - 1 at the label), 0 where a token is not scored.
+/// logits `[tokens, width]` become their gradient: scale * (probability - 1 at the label), 0 where a token is not
+/// scored.
 pub fn backward(
     logits: &mut [f32],
     max: &[f32],
@@ -72,7 +73,7 @@ pub fn backward(
     }
 }
 
-/// out [tokens, width] = logits, or their gradient, in another format.
+/// out `[tokens, width]` = logits, or their gradient, in another format.
 pub fn narrow<T: Float>(out: &mut [T], logits: &[f32]) {
     crate::ops::elementwise::host::convert(out, logits);
 }

@@ -4,7 +4,7 @@ use crate::Float;
 use crate::ops::activation::host::sigmoid;
 use crate::ops::columns;
 
-/// y [n] += x [n].
+/// y `[n]` += x `[n]`.
 pub fn add<T: Float>(y: &mut [T], x: &[T]) {
     assert_eq!(y.len(), x.len(), "y += x: slices of one length");
     for (y, x) in y.iter_mut().zip(x) {
@@ -12,7 +12,7 @@ pub fn add<T: Float>(y: &mut [T], x: &[T]) {
     }
 }
 
-/// out [n] = x [n] in another format.
+/// out `[n]` = x `[n]` in another format.
 pub fn convert<T: Float, S: Float>(out: &mut [T], x: &[S]) {
     assert_eq!(out.len(), x.len(), "a conversion: slices of one length");
     for (out, x) in out.iter_mut().zip(x) {
@@ -25,7 +25,7 @@ pub fn fill<T: Float>(x: &mut [T], value: f32) {
     x.fill(T::of_f32(value));
 }
 
-/// y [tokens, width] *= sigmoid(gate [tokens]): Qwen2's gate of the shared expert.
+/// y `[tokens, width]` *= sigmoid(gate `[tokens]`): Qwen2's gate of the shared expert.
 pub fn scale_rows_sigmoid<T: Float>(y: &mut [T], gate: &[f32], width: usize) {
     assert_rows(y.len(), gate.len(), width);
     for (y, gate) in y.chunks_exact_mut(width).zip(gate) {
@@ -36,8 +36,8 @@ pub fn scale_rows_sigmoid<T: Float>(y: &mut [T], gate: &[f32], width: usize) {
     }
 }
 
-/// The backward pass of [`scale_rows_sigmoid`]: dy [tokens, width] becomes the gradient of what was gated, and `d_gate`
-/// [tokens] that of the gate. `ungated` [tokens, width] is y before the gate.
+/// The backward pass of [`scale_rows_sigmoid`]: dy `[tokens, width]` becomes the gradient of what was gated, and
+/// `d_gate` `[tokens]` that of the gate. `ungated` `[tokens, width]` is y before the gate.
 pub fn scale_rows_sigmoid_backward<T: Float>(
     dy: &mut [T],
     d_gate: &mut [f32],
@@ -57,7 +57,7 @@ pub fn scale_rows_sigmoid_backward<T: Float>(
     }
 }
 
-/// out [rows, width] = columns from.. of x [rows, `x_width`].
+/// out `[rows, width]` = columns from.. of x `[rows, x_width]`.
 pub fn columns<T: Float>(out: &mut [T], x: &[T], rows: usize, x_width: usize, from: usize, width: usize) {
     assert_columns(x.len(), out.len(), rows, x_width, from, width);
     for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(x_width)) {
@@ -65,7 +65,7 @@ pub fn columns<T: Float>(out: &mut [T], x: &[T], rows: usize, x_width: usize, fr
     }
 }
 
-/// Columns from.. of out [rows, `out_width`] = x [rows, width].
+/// Columns from.. of out `[rows, out_width]` = x `[rows, width]`.
 pub fn set_columns<T: Float>(out: &mut [T], x: &[T], rows: usize, out_width: usize, from: usize, width: usize) {
     assert_columns(out.len(), x.len(), rows, out_width, from, width);
     for (out, x) in out.chunks_exact_mut(out_width).zip(x.chunks_exact(width)) {
@@ -73,7 +73,7 @@ pub fn set_columns<T: Float>(out: &mut [T], x: &[T], rows: usize, out_width: usi
     }
 }
 
-/// Columns from.. of out [rows, `out_width`] += x [rows, width].
+/// Columns from.. of out `[rows, out_width]` += x `[rows, width]`.
 pub fn add_columns<T: Float>(out: &mut [T], x: &[T], rows: usize, out_width: usize, from: usize, width: usize) {
     assert_columns(out.len(), x.len(), rows, out_width, from, width);
     for (out, x) in out.chunks_exact_mut(out_width).zip(x.chunks_exact(width)) {
@@ -81,8 +81,8 @@ pub fn add_columns<T: Float>(out: &mut [T], x: &[T], rows: usize, out_width: usi
     }
 }
 
-/// Dimensions offset.. of every head of out [tokens, heads, width] = part [tokens, `part_width`]: the rotary key that the
-/// heads of latent attention share.
+/// Dimensions offset.. of every head of out `[tokens, heads, width]` = part `[tokens, part_width]`: the rotary key that
+/// the heads of latent attention share.
 pub fn broadcast_head<T: Float>(out: &mut [T], part: &[T], heads: usize, width: usize, offset: usize) {
     let part_width = part_width(out.len(), part.len(), heads, width, offset);
     for (out, part) in out.chunks_exact_mut(heads * width).zip(part.chunks_exact(part_width)) {
@@ -92,8 +92,8 @@ pub fn broadcast_head<T: Float>(out: &mut [T], part: &[T], heads: usize, width: 
     }
 }
 
-/// The backward pass of [`broadcast_head`]: part [tokens, `part_width`] = the sum over heads of dimensions offset.. of
-/// d [tokens, heads, width].
+/// The backward pass of [`broadcast_head`]: part `[tokens, part_width]` = the sum over heads of dimensions offset.. of
+/// d `[tokens, heads, width]`.
 pub fn reduce_heads<T: Float>(part: &mut [T], d: &[T], heads: usize, width: usize, offset: usize) {
     let part_width = part_width(d.len(), part.len(), heads, width, offset);
     for (part, d) in part.chunks_exact_mut(part_width).zip(d.chunks_exact(heads * width)) {
@@ -111,14 +111,14 @@ fn assert_rows(elements: usize, rows: usize, width: usize) {
     assert!(width > 0 && elements == rows * width, "{rows} rows of {width} in {elements} elements");
 }
 
-/// Panics unless columns from..from + width are in a matrix [rows, `whole_width`], and a part of it is [rows, width].
+/// Panics unless columns from..from + width are in a matrix `[rows, whole_width]`, and a part of it is `[rows, width]`.
 fn assert_columns(whole: usize, part: usize, rows: usize, whole_width: usize, from: usize, width: usize) {
     assert_rows(whole, rows, whole_width);
     assert_rows(part, rows, width);
     assert!(from + width <= whole_width, "{width} columns from {from} of {whole_width}");
 }
 
-/// The width of a part [tokens, `part_width`] in the heads of a tensor [tokens, heads, width].
+/// The width of a part `[tokens, part_width]` in the heads of a tensor `[tokens, heads, width]`.
 fn part_width(whole: usize, part: usize, heads: usize, width: usize, offset: usize) -> usize {
     assert!(heads * width > 0 && whole.is_multiple_of(heads * width), "heads: a slice and its shape");
     let tokens = whole / (heads * width);

@@ -3,8 +3,8 @@
 use crate::Float;
 use crate::ops::index::optional;
 
-/// x [tokens, width] = the rows of table [rows, width] that ids [tokens] name; the table's first row is row `first_row`
-/// of the vocabulary, and ids outside of it give zeros.
+/// x `[tokens, width]` = the rows of table `[rows, width]` that ids `[tokens]` name; the table's first row is row
+/// `first_row` of the vocabulary, and ids outside of it give zeros.
 pub fn forward<T: Float, W: Float>(x: &mut [T], ids: &[i64], table: &[W], width: usize, first_row: usize, rows: usize) {
     assert_shapes(x.len(), ids.len(), table.len(), width, rows);
     for (x, id) in x.chunks_exact_mut(width).zip(ids) {
@@ -19,7 +19,7 @@ pub fn forward<T: Float, W: Float>(x: &mut [T], ids: &[i64], table: &[W], width:
     }
 }
 
-/// `d_table` [rows, width] += the rows of dx [tokens, width], token by token: where G is not f32, each is rounded.
+/// `d_table` `[rows, width]` += the rows of dx `[tokens, width]`, token by token: where G is not f32, each is rounded.
 pub fn backward<T: Float, G: Float>(
     d_table: &mut [G],
     ids: &[i64],

@@ -30,7 +30,8 @@ impl Gemm {
         self.threads * SCRATCH
     }
 
-    /// The output of a linear layer: y [m, n] = x [m, k] wᵀ with w [n, k], added to what y holds if it accumulates.
+    /// The output of a linear layer: y `[m, n]` = x `[m, k]` wᵀ with w `[n, k]`, added to what y holds if it
+    /// accumulates.
     pub fn forward<T: Float, W: Float>(
         &self,
         scratch: &mut [f32],
@@ -46,7 +47,8 @@ impl Gemm {
         self.product(scratch, y, View::rows(x, k), View::rows(w, k).transposed(), (m, n, k), accumulate);
     }
 
-    /// The gradient of its input: dx [m, k] = dy [m, n] w with w [n, k], added to what dx holds if it accumulates.
+    /// The gradient of its input: dx `[m, k]` = dy `[m, n]` w with w `[n, k]`, added to what dx holds if it
+    /// accumulates.
     pub fn input<T: Float, W: Float>(
         &self,
         scratch: &mut [f32],
@@ -62,7 +64,7 @@ impl Gemm {
         self.product(scratch, dx, View::rows(dy, n), View::rows(w, k), (m, k, n), accumulate);
     }
 
-    /// The gradient of its weight: dw [n, k] += dyᵀ x with dy [m, n] and x [m, k].
+    /// The gradient of its weight: dw `[n, k]` += dyᵀ x with dy `[m, n]` and x `[m, k]`.
     pub fn weight<T: Float, G: Float>(
         &self,
         scratch: &mut [f32],
@@ -77,7 +79,7 @@ impl Gemm {
         self.product(scratch, dw, View::rows(dy, n).transposed(), View::rows(x, k), (n, k, m), true);
     }
 
-    /// c [m, n] = a [m, k] b [k, n], or += if it accumulates.
+    /// c `[m, n]` = a `[m, k]` b `[k, n]`, or += if it accumulates.
     fn product<C: Float, A: Float, B: Float>(
         self,
         scratch: &mut [f32],
@@ -96,7 +98,7 @@ impl Gemm {
     }
 }
 
-/// y [m, n] += bias [n] in every row.
+/// y `[m, n]` += bias `[n]` in every row.
 pub fn bias_forward<T: Float, W: Float>(y: &mut [T], bias: &[W], m: usize, n: usize) {
     assert_lengths("y += bias", [(y.len(), m * n), (bias.len(), n)]);
     if n == 0 {
@@ -109,7 +111,7 @@ pub fn bias_forward<T: Float, W: Float>(y: &mut [T], bias: &[W], m: usize, n: us
     }
 }
 
-/// db [n] += the column sums of dy [m, n].
+/// db `[n]` += the column sums of dy `[m, n]`.
 pub fn bias_backward<T: Float, G: Float>(db: &mut [G], dy: &[T], m: usize, n: usize) {
     assert_lengths("db += dy", [(db.len(), n), (dy.len(), m * n)]);
     columns::accumulate(db, m, |row, columns, sums| {
@@ -194,7 +196,7 @@ mod tests {
     use crate::Bf16;
     use crate::ops::testing::{assert_close, assert_same, random, rounded, weighted, widened};
 
-    /// a b in f64, with a [m, k] and b [k, n].
+    /// a b in f64, with a `[m, k]` and b `[k, n]`.
     fn product(a: &[f32], b: &[f32], (m, n, k): (usize, usize, usize)) -> Vec<f32> {
         let mut c = Vec::new();
         for i in 0..m {

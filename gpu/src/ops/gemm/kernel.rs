@@ -73,7 +73,7 @@ impl Blocks {
     }
 }
 
-/// c += a b, with a [m, k], b [k, n], and c [m, n] whose rows begin `c_row` apart.
+/// c += a b, with a `[m, k]`, b `[k, n]`, and c `[m, n]` whose rows begin `c_row` apart.
 pub(crate) fn multiply<A: Float, B: Float>(
     c: &mut [f32],
     c_row: usize,
@@ -101,7 +101,7 @@ pub(crate) fn multiply<A: Float, B: Float>(
     }
 }
 
-/// Widens lanes [lanes, depth] into strips of `width` lanes, each [depth, width]; the last strip ends in zeros.
+/// Widens lanes `[lanes, depth]` into strips of `width` lanes, each `[depth, width]`; the last strip ends in zeros.
 fn pack<'a, T: Float>(strips: &'a mut [f32], lanes: View<T>, count: usize, depth: usize, width: usize) -> &'a [f32] {
     let strips = &mut strips[..count.next_multiple_of(width) * depth];
     for (strip, first) in strips.chunks_exact_mut(width * depth).zip((0..count).step_by(width)) {

@@ -1,5 +1,5 @@
-//! Matrix products of a linear layer y = x wᵀ + b with w [n, k] as checkpoints hold it: the output, the gradient of the
-//! input, the gradient of the weight, and the bias.
+//! Matrix products of a linear layer y = x wᵀ + b with w `[n, k]` as checkpoints hold it: the output, the gradient of
+//! the input, the gradient of the weight, and the bias.
 
 pub mod host;
 mod kernel;

@@ -7,7 +7,7 @@ use crate::ops::index::{element, optional, position};
 /// What stands for no copy in `order` and for no row in `inverse`.
 pub const NONE: i32 = -1;
 
-/// counts [experts] = how many copies choose each expert; choice is [tokens, k].
+/// counts `[experts]` = how many copies choose each expert; choice is `[tokens, k]`.
 pub fn counts(counts: &mut [i32], choice: &[i32]) {
     counts.fill(0);
     for expert in choice {
@@ -15,7 +15,7 @@ pub fn counts(counts: &mut [i32], choice: &[i32]) {
     }
 }
 
-/// order [tokens * k] = the copies sorted by expert, and starts [experts] = where each expert's begin.
+/// order `[tokens * k]` = the copies sorted by expert, and starts `[experts]` = where each expert's begin.
 pub fn sort(order: &mut [i32], counts: &[i32], starts: &mut [i32], choice: &[i32]) {
     assert!(order.len() == choice.len() && starts.len() == counts.len(), "a sort: slices of one length");
     assert_eq!(counts.iter().map(|n| position(*n)).sum::<usize>(), choice.len(), "copies that were counted");
@@ -35,8 +35,8 @@ pub fn sort(order: &mut [i32], counts: &[i32], starts: &mut [i32], choice: &[i32
     }
 }
 
-/// As [`sort`] where every expert has `slots` rows: order [experts * slots] = its first copies, [`NONE`] in a slot that
-/// stays empty; later copies are dropped. kept [experts] = how many it has.
+/// As [`sort`] where every expert has `slots` rows: order `[experts * slots]` = its first copies, [`NONE`] in a slot
+/// that stays empty; later copies are dropped. kept `[experts]` = how many it has.
 pub fn sort_limited(order: &mut [i32], choice: &[i32], experts: usize, slots: usize, kept: &mut [i32]) {
     assert!(order.len() == experts * slots && kept.len() == experts, "a sort: slices and their shapes");
     order.fill(NONE);
@@ -51,7 +51,7 @@ pub fn sort_limited(order: &mut [i32], choice: &[i32], experts: usize, slots: us
     }
 }
 
-/// inverse [tokens * k] = the row of each copy, [`NONE`] where it was dropped.
+/// inverse `[tokens * k]` = the row of each copy, [`NONE`] where it was dropped.
 pub fn invert(inverse: &mut [i32], order: &[i32]) {
     inverse.fill(NONE);
     for (row, copy) in order.iter().enumerate() {
@@ -61,8 +61,8 @@ pub fn invert(inverse: &mut [i32], order: &[i32]) {
     }
 }
 
-/// rows [`order.len()`, width] = each copy's token of x [tokens, width], zeros in an empty slot. Also the backward pass of
-/// [`combine`].
+/// rows `[order.len(), width]` = each copy's token of x `[tokens, width]`, zeros in an empty slot. Also the backward
+/// pass of [`combine`].
 pub fn gather<T: Float>(rows: &mut [T], x: &[T], order: &[i32], k: usize, width: usize) {
     assert!(width > 0 && rows.len() == order.len() * width, "rows of copies: a slice and its shape");
     for (row, copy) in rows.chunks_exact_mut(width).zip(order) {
@@ -73,7 +73,7 @@ pub fn gather<T: Float>(rows: &mut [T], x: &[T], order: &[i32], k: usize, width:
     }
 }
 
-/// out [`order.len()`] = the value of each copy, of values [tokens * k]; 0 in an empty slot.
+/// out `[order.len()]` = the value of each copy, of values `[tokens * k]`; 0 in an empty slot.
 pub fn gather_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     assert_eq!(out.len(), order.len(), "values of copies: slices of one length");
     for (out, copy) in out.iter_mut().zip(order) {
@@ -81,7 +81,7 @@ pub fn gather_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     }
 }
 
-/// out [tokens * k] = each copy's of values [`order.len()`], 0 where it was dropped: the backward pass of
+/// out `[tokens * k]` = each copy's of values `[order.len()]`, 0 where it was dropped: the backward pass of
 /// [`gather_scalars`].
 pub fn scatter_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     assert_eq!(values.len(), order.len(), "values of copies: slices of one length");
@@ -93,8 +93,8 @@ pub fn scatter_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     }
 }
 
-/// y [tokens, width] += the rows of each token's copies, of rows [`order.len()`, width], summed in f32 and rounded once.
-/// Also the backward pass of [`gather`].
+/// y `[tokens, width]` += the rows of each token's copies, of rows `[order.len(), width]`, summed in f32 and rounded
+/// once. Also the backward pass of [`gather`].
 pub fn combine<T: Float>(y: &mut [T], rows: &[T], inverse: &[i32], k: usize, width: usize) {
     assert!(width > 0 && y.len() * k == inverse.len() * width, "copies of tokens: a slice and its shape");
     for (y, copies) in y.chunks_exact_mut(width).zip(inverse.chunks_exact(k)) {

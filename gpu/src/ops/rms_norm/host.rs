@@ -1,11 +1,11 @@
-//! The norm on the CPU. x is [rows, width]; rstd [rows] is what the forward pass keeps for the backward pass.
+//! The norm on the CPU. x is `[rows, width]`; rstd `[rows]` is what the forward pass keeps for the backward pass.
 
 use crate::Float;
 use crate::float::count;
 use crate::ops::columns;
 use crate::ops::reduce::{dot, dot3};
 
-/// rstd [rows] = 1 / sqrt(mean(x²) + eps) of each row of x [rows, width].
+/// rstd `[rows]` = 1 / sqrt(mean(x²) + eps) of each row of x `[rows, width]`.
 pub fn statistics<T: Float>(rstd: &mut [f32], x: &[T], width: usize, eps: f32) {
     assert_rows(x.len(), rstd.len(), width);
     for (rstd, x) in rstd.iter_mut().zip(x.chunks_exact(width)) {
@@ -13,7 +13,7 @@ pub fn statistics<T: Float>(rstd: &mut [f32], x: &[T], width: usize, eps: f32) {
     }
 }
 
-/// y [rows, width] = x * rstd * w, with w [width].
+/// y `[rows, width]` = x * rstd * w, with w `[width]`.
 pub fn forward<T: Float, W: Float>(y: &mut [T], x: &[T], rstd: &[f32], w: &[W], width: usize) {
     assert_rows(x.len(), rstd.len(), width);
     assert!(y.len() == x.len() && w.len() == width, "y = norm(x): a slice and its shape");
@@ -24,7 +24,7 @@ pub fn forward<T: Float, W: Float>(y: &mut [T], x: &[T], rstd: &[f32], w: &[W], 
     }
 }
 
-/// dx [rows, width] += the gradient of x and dw [width] += that of w, from dy [rows, width].
+/// dx `[rows, width]` += the gradient of x and dw `[width]` += that of w, from dy `[rows, width]`.
 pub fn backward<T: Float, W: Float, G: Float>(
     dx: &mut [T],
     dw: &mut [G],
@@ -45,7 +45,7 @@ pub fn backward<T: Float, W: Float, G: Float>(
     }
 }
 
-/// As [`backward`], where dy [rows, width] becomes the gradient of x.
+/// As [`backward`], where dy `[rows, width]` becomes the gradient of x.
 pub fn backward_in_place<T: Float, W: Float, G: Float>(
     dy: &mut [T],
     dw: &mut [G],
@@ -63,7 +63,7 @@ pub fn backward_in_place<T: Float, W: Float, G: Float>(
     }
 }
 
-/// dw [width] += the sum over rows of dy * x * rstd.
+/// dw `[width]` += the sum over rows of dy * x * rstd.
 fn weight<T: Float, W: Float, G: Float>(dw: &mut [G], dy: &[T], x: &[T], rstd: &[f32], w: &[W], width: usize) {
     assert_rows(x.len(), rstd.len(), width);
     let fits = dy.len() == x.len() && w.len() == width && dw.len() == width;
@@ -93,7 +93,7 @@ impl Row {
     }
 }
 
-/// Panics unless x is [rows, width].
+/// Panics unless x is `[rows, width]`.
 fn assert_rows(elements: usize, rows: usize, width: usize) {
     assert!(width > 0 && elements == rows * width, "{rows} rows of {width} in {elements} elements");
 }

@@ -4,8 +4,8 @@ use super::{Pairs, Rope};
 use crate::Float;
 use crate::float::count;
 
-/// Turns dimensions offset..offset + rotary of every head of x [tokens, heads, width]; `inverse` turns them back, which
-/// is the backward pass.
+/// Turns dimensions offset..offset + rotary of every head of x `[tokens, heads, width]`; `inverse` turns them back,
+/// which is the backward pass.
 pub fn rotate<T: Float>(
     x: &mut [T],
     heads: usize,

@@ -7,8 +7,9 @@ use crate::ops::index::{element, position};
 /// The most groups of experts.
 const MOST_GROUPS: usize = 64;
 
-/// Scores [tokens, experts] of logits [tokens, experts], the chosen experts [tokens, active] in the order of their
-/// numbers, and their weights [tokens, active]. `correction_bias` [experts] is added to scores for the choice alone.
+/// Scores `[tokens, experts]` of logits `[tokens, experts]`, the chosen experts `[tokens, active]` in the order of
+/// their numbers, and their weights `[tokens, active]`. `correction_bias` `[experts]` is added to scores for the choice
+/// alone.
 pub fn forward(
     scores: &mut [f32],
     choice: &mut [i32],
@@ -44,7 +45,8 @@ pub fn forward(
     }
 }
 
-/// `d_logits` [tokens, experts] = the gradient of the logits, from `d_weights` [tokens, active] and what [`forward`] gave.
+/// `d_logits` `[tokens, experts]` = the gradient of the logits, from `d_weights` `[tokens, active]` and what
+/// [`forward`] gave.
 pub fn backward(d_logits: &mut [f32], d_weights: &[f32], scores: &[f32], choice: &[i32], router: &Router) {
     assert_shapes(d_logits.len(), scores.len(), choice.len(), d_weights.len(), router);
     let tokens = d_logits.chunks_exact_mut(router.experts).zip(scores.chunks_exact(router.experts));
@@ -147,8 +149,8 @@ fn choose(choice: &mut [i32], scores: &[f32], bias: Option<&[f32]>, router: &Rou
     choice.sort_unstable();
 }
 
-/// The best of numbered scores that comes after `last`, in the order of falling scores and then of numbers. So the k best
-/// take k passes, and no list of those taken.
+/// The best of numbered scores that comes after `last`, in the order of falling scores and then of numbers. So the k
+/// best take k passes, and no list of those taken.
 fn next_best(scores: impl Iterator<Item = (usize, f32)>, last: Option<(usize, f32)>) -> Option<(usize, f32)> {
     let before = |a: (usize, f32), b: (usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)).is_lt();
     scores.filter(|one| last.is_none_or(|last| before(last, *one))).reduce(|a, b| if before(a, b) { a } else { b })

@@ -16,8 +16,8 @@ pub const fn backward_scratch_len(shape: &Shape, threads: usize) -> usize {
     threads * (TILE * (shape.width + shape.value + 2 * TILE) + PRODUCT_SCRATCH)
 }
 
-/// dq, dk and dv, shaped as q, k and v, from `do_` and what [`super::forward`] took and gave; dsinks [heads] is added to.
-/// delta [batch, heads, sequence] becomes the sum of do * o of each query and head.
+/// dq, dk and dv, shaped as q, k and v, from `do_` and what [`super::forward()`] took and gave; dsinks `[heads]` is added
+/// to. delta `[batch, heads, sequence]` becomes the sum of do * o of each query and head.
 pub fn backward<T: Float, W: Float, G: Float>(
     dq: &mut [T],
     dk: &mut [T],
@@ -70,7 +70,7 @@ pub fn backward<T: Float, W: Float, G: Float>(
     }
 }
 
-/// delta [batch, heads, sequence] = the sum of do * o over the value.
+/// delta `[batch, heads, sequence]` = the sum of do * o over the value.
 fn fill_delta<T: Float>(delta: &mut [f32], do_: &[T], o: &[T], shape: &Shape) {
     let Shape { sequence, heads, value, .. } = *shape;
     let rows = do_.chunks_exact(value).zip(o.chunks_exact(value));
@@ -80,7 +80,7 @@ fn fill_delta<T: Float>(delta: &mut [f32], do_: &[T], o: &[T], shape: &Shape) {
     }
 }
 
-/// dsinks [heads] -= the sum over queries of the sink's probability * delta: it has no value of its own to weigh.
+/// dsinks `[heads]` -= the sum over queries of the sink's probability * delta: it has no value of its own to weigh.
 fn add_sinks<W: Float, G: Float>(dsinks: &mut [G], delta: &[f32], lse: &[f32], sinks: &[W], shape: &Shape) {
     assert!(dsinks.len() == shape.heads && sinks.len() == shape.heads, "a sink for each head");
     for (head, (dsink, sink)) in dsinks.iter_mut().zip(sinks).enumerate() {
@@ -107,7 +107,7 @@ struct Pass<'a, T> {
 }
 
 impl<T: Float> Pass<'_, T> {
-    /// Some keys of a head: their rows dk [keys, `kv_heads`, width] and dv, of which this head's part is written.
+    /// Some keys of a head: their rows dk `[keys, kv_heads, width]` and dv, of which this head's part is written.
     fn keys(
         &self,
         (batch, kv_head): (usize, usize),
@@ -141,7 +141,7 @@ impl<T: Float> Pass<'_, T> {
         }
     }
 
-    /// Some queries of a head: their rows dq [queries, heads, width], of which this head's part is written.
+    /// Some queries of a head: their rows dq `[queries, heads, width]`, of which this head's part is written.
     fn queries(&self, (batch, index): (usize, usize), range: Range<usize>, dq: &mut [T], scratch: &mut [f32]) {
         let Shape { heads, kv_heads, width, .. } = *self.shape;
         let (sums, scratch) = scratch.split_at_mut(TILE * width);
@@ -157,7 +157,7 @@ impl<T: Float> Pass<'_, T> {
         }
     }
 
-    /// The probabilities of a tile [queries, keys], the gradients of q kᵀ, and the rest of scratch.
+    /// The probabilities of a tile `[queries, keys]`, the gradients of q kᵀ, and the rest of scratch.
     fn tile<'s>(
         &self,
         (batch, index): (usize, usize),
@@ -193,7 +193,7 @@ impl<T: Float> Pass<'_, T> {
     }
 }
 
-/// One head's part of some rows of out [rows, heads, width] = sums [rows, width].
+/// One head's part of some rows of out `[rows, heads, width]` = sums `[rows, width]`.
 fn write<T: Float>(out: &mut [T], sums: &[f32], rows: Range<usize>, (heads, width): (usize, usize), head: usize) {
     for (row, sums) in rows.zip(sums.chunks_exact(width)) {
         for (out, sum) in out[(row * heads + head) * width..][..width].iter_mut().zip(sums) {

@@ -13,8 +13,8 @@ pub const fn eager_scratch_len(shape: &Shape, threads: usize) -> usize {
     threads * shape.sequence
 }
 
-/// o [batch, sequence, heads, value] of q, k and v, and the probabilities [batch, heads, sequence, sequence], zero where a
-/// query does not see. sinks is [heads].
+/// o `[batch, sequence, heads, value]` of q, k and v, and the probabilities `[batch, heads, sequence, sequence]`, zero
+/// where a query does not see. sinks is `[heads]`.
 pub fn forward_eager<T: Float, W: Float>(
     o: &mut [T],
     probabilities: &mut [T],
@@ -69,8 +69,8 @@ pub fn forward_eager<T: Float, W: Float>(
     }
 }
 
-/// dq, dk and dv, shaped as q, k and v, from `do_` and the probabilities; dsinks [heads] is added to. `d_scores` [batch,
-/// heads, sequence, sequence] becomes the gradient of the scaled scores.
+/// dq, dk and dv, shaped as q, k and v, from `do_` and the probabilities; dsinks `[heads]` is added to. `d_scores`
+/// `[batch, heads, sequence, sequence]` becomes the gradient of the scaled scores.
 pub fn backward_eager<T: Float, G: Float>(
     dq: &mut [T],
     dk: &mut [T],
@@ -195,7 +195,7 @@ fn keys<T: Float>(
     }
 }
 
-/// One row of x [batch, sequence, heads, width].
+/// One row of x `[batch, sequence, heads, width]`.
 fn row_of<'a, T>(
     x: &'a [T],
     shape: &Shape,

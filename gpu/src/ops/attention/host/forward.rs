@@ -15,8 +15,8 @@ pub const fn forward_scratch_len(shape: &Shape, threads: usize) -> usize {
     threads * (TILE * (shape.value + TILE + 2) + PRODUCT_SCRATCH)
 }
 
-/// o [batch, sequence, heads, value] of q, k and v, and lse [batch, heads, sequence], the logarithm of each query's sum
-/// of exponentials, the sink's among them. sinks is [heads].
+/// o `[batch, sequence, heads, value]` of q, k and v, and lse `[batch, heads, sequence]`, the logarithm of each query's
+/// sum of exponentials, the sink's among them. sinks is `[heads]`.
 pub fn forward<T: Float, W: Float>(
     o: &mut [T],
     lse: &mut [f32],
@@ -60,7 +60,7 @@ struct Head<'a, T> {
 }
 
 impl<T: Float> Head<'_, T> {
-    /// Some queries: their rows o [queries, heads, value], of which this head's part is written, and lse [queries].
+    /// Some queries: their rows o `[queries, heads, value]`, of which this head's part is written, and lse `[queries]`.
     fn rows(&self, queries: Range<usize>, o: &mut [T], lse: &mut [f32], scratch: &mut [f32]) {
         let Shape { heads, value, .. } = *self.shape;
         for queries_of_tile in tiles(queries.clone()) {

@@ -3,8 +3,8 @@
 use super::tile::TILE;
 use core::ops::Range;
 
-/// Calls `work(rows, a, b, scratch)` for shares of the rows, with the parts of `a` and `b` [rows, ·] and of scratch that
-/// are the share's, so that the sum of `cost` is about the same in all. One thread is the caller's and takes all.
+/// Calls `work(rows, a, b, scratch)` for shares of the rows, with the parts of `a` and `b` `[rows, ·]` and of scratch
+/// that are the share's, so that the sum of `cost` is about the same in all. One thread is the caller's and takes all.
 pub(super) fn share<A: Send, B: Send>(
     threads: usize,
     rows: Range<usize>,

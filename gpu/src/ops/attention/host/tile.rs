@@ -14,7 +14,7 @@ const BLOCKS: Blocks = Blocks { m: TILE, n: 128, k: 128 };
 /// The f32s of scratch of a product of tiles.
 pub(super) const PRODUCT_SCRATCH: usize = BLOCKS.scratch_len();
 
-/// The tile of rows from `row` on of one head of x [batch, sequence, heads, width].
+/// The tile of rows from `row` on of one head of x `[batch, sequence, heads, width]`.
 pub(super) fn head<'a, T>(
     x: &'a [T],
     shape: &Shape,
@@ -30,7 +30,7 @@ pub(super) fn tiles(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     rows.step_by(TILE).map(move |first| first..end.min(first + TILE))
 }
 
-/// c [rows, width] += a b, rows of c side by side.
+/// c `[rows, width]` += a b, rows of c side by side.
 pub(super) fn add_product<A: Float, B: Float>(
     c: &mut [f32],
     a: View<A>,
@@ -41,7 +41,7 @@ pub(super) fn add_product<A: Float, B: Float>(
     multiply(&mut c[..rows * width], width, a, b, (rows, width, depth), BLOCKS, scratch);
 }
 
-/// c [rows, width] = a b, rows of c side by side.
+/// c `[rows, width]` = a b, rows of c side by side.
 pub(super) fn set_product<A: Float, B: Float>(
     c: &mut [f32],
     a: View<A>,
