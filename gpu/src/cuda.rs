@@ -1,10 +1,8 @@
 //! The CUDA device, on cudarc: found when asked for, and a clear error where it is not.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
 use core::fmt;
 use cudarc::driver::CudaContext;
+use std::sync::Arc;
 
 /// Why there is no CUDA device.
 #[derive(Debug)]
@@ -60,7 +58,6 @@ pub fn open(ordinal: usize) -> Result<Arc<CudaContext>, NoDevice> {
 #[cfg(test)]
 mod tests {
     use super::{NoDevice, open};
-    use alloc::string::ToString;
 
     /// Runs everywhere: with a driver the absent device is refused by number, without one by the library's name.
     #[test]

@@ -1,0 +1,83 @@
+//! Causal attention: softmax(scale * q kᵀ) v over the keys that a query sees. Grouped heads share keys and values, and
+//! latent attention, once its keys are unfolded, is the case of values narrower than keys. A sink is a logit of each
+//! head that joins the softmax and carries no value.
+
+pub mod host;
+
+use core::ops::Range;
+
+/// The sizes of an attention. q is `[batch, sequence, heads, width]`, k `[batch, sequence, kv_heads, width]`, v
+/// `[batch, sequence, kv_heads, value]`, o `[batch, sequence, heads, value]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of a sequence.
+    pub sequence: usize,
+    /// Heads of queries.
+    pub heads: usize,
+    /// Heads of keys and values; query head h reads head h / (heads / `kv_heads`).
+    pub kv_heads: usize,
+    /// The width of a query and a key.
+    pub width: usize,
+    /// The width of a value.
+    pub value: usize,
+    /// Query i sees keys j <= i with i - j < window; 0 is no window.
+    pub window: usize,
+    /// The factor of the logits, but for a sink; not negative.
+    pub scale: f32,
+}
+
+impl Shape {
+    /// Tokens of the batch.
+    #[must_use]
+    pub const fn tokens(&self) -> usize {
+        self.batch * self.sequence
+    }
+
+    /// The keys that a query sees.
+    fn keys_of(&self, query: usize) -> Range<usize> {
+        let first = if self.window == 0 { 0 } else { (query + 1).saturating_sub(self.window) };
+        first..query + 1
+    }
+
+    /// The queries that see a key.
+    fn queries_of(&self, key: usize) -> Range<usize> {
+        let last = if self.window == 0 { self.sequence } else { self.sequence.min(key + self.window) };
+        key..last
+    }
+
+    /// Heads of queries that share a head of keys.
+    const fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+
+    /// Panics unless the shape is one, and q, k, v and o, or their gradients, are as long as it says.
+    fn assert_fits<T>(&self, q: &[T], k: &[T], v: &[T], o: &[T]) {
+        let Self { heads, kv_heads, width, value, .. } = *self;
+        assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} heads share {kv_heads}");
+        assert!(width > 0 && value > 0, "heads of an attention have a width");
+        assert!(self.scale >= 0.0, "the largest score is scaled after it is found");
+        let lengths = [(q, heads * width), (k, kv_heads * width), (v, kv_heads * value), (o, heads * value)];
+        assert!(lengths.iter().all(|(x, row)| x.len() == self.tokens() * row), "an attention: a slice and its shape");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shape;
+
+    #[test]
+    fn keys_and_queries_see_each_other() {
+        for window in [0, 1, 3, 20] {
+            let shape = Shape { batch: 1, sequence: 9, heads: 1, kv_heads: 1, width: 1, value: 1, window, scale: 1.0 };
+            for query in 0..9 {
+                for key in 0..9 {
+                    let sees = key <= query && (window == 0 || query - key < window);
+                    assert_eq!(shape.keys_of(query).contains(&key), sees, "{window}: {query} {key}");
+                    assert_eq!(shape.queries_of(key).contains(&query), sees, "{window}: {query} {key}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The rows of a table that tokens name. A rank may hold a range of the rows: the rest is zeros, and the ranks' sum is
+//! the whole.
+
+pub mod host;

@@ -1,0 +1,359 @@
+//! The products on the CPU.
+//!
+//! Formats other than f32 are widened block by block, summed in f32 and rounded once: the result is that of an f32
+//! product of the widened matrices, rounded.
+
+use super::kernel::{Blocks, View, multiply};
+use crate::Float;
+use crate::ops::columns;
+
+/// What a product packs at once: 192 KiB of A and 512 KiB of B.
+const BLOCKS: Blocks = Blocks { m: 192, n: 512, k: 256 };
+
+/// The part of a result of another format that is summed at once, in f32.
+const PANEL: Panel = Panel { rows: 384, columns: 512 };
+
+/// The f32s of scratch that a product needs for each thread, whatever its size.
+pub const SCRATCH: usize = BLOCKS.scratch_len() + PANEL.rows * PANEL.columns;
+
+/// Matrix products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gemm {
+    /// Threads that share the rows of a result. One stays on the calling thread.
+    pub threads: usize,
+}
+
+impl Gemm {
+    /// The f32s of scratch that each product needs.
+    #[must_use]
+    pub const fn scratch_len(self) -> usize {
+        self.threads * SCRATCH
+    }
+
+    /// The output of a linear layer: y `[m, n]` = x `[m, k]` wᵀ with w `[n, k]`, added to what y holds if it
+    /// accumulates.
+    pub fn forward<T: Float, W: Float>(
+        &self,
+        scratch: &mut [f32],
+        y: &mut [T],
+        x: &[T],
+        w: &[W],
+        m: usize,
+        n: usize,
+        k: usize,
+        accumulate: bool,
+    ) {
+        assert_lengths("y = x w^T", [(y.len(), m * n), (x.len(), m * k), (w.len(), n * k)]);
+        self.product(scratch, y, View::rows(x, k), View::rows(w, k).transposed(), (m, n, k), accumulate);
+    }
+
+    /// The gradient of its input: dx `[m, k]` = dy `[m, n]` w with w `[n, k]`, added to what dx holds if it
+    /// accumulates.
+    pub fn input<T: Float, W: Float>(
+        &self,
+        scratch: &mut [f32],
+        dx: &mut [T],
+        dy: &[T],
+        w: &[W],
+        m: usize,
+        n: usize,
+        k: usize,
+        accumulate: bool,
+    ) {
+        assert_lengths("dx = dy w", [(dx.len(), m * k), (dy.len(), m * n), (w.len(), n * k)]);
+        self.product(scratch, dx, View::rows(dy, n), View::rows(w, k), (m, k, n), accumulate);
+    }
+
+    /// The gradient of its weight: dw `[n, k]` += dyᵀ x with dy `[m, n]` and x `[m, k]`.
+    pub fn weight<T: Float, G: Float>(
+        &self,
+        scratch: &mut [f32],
+        dw: &mut [G],
+        dy: &[T],
+        x: &[T],
+        m: usize,
+        n: usize,
+        k: usize,
+    ) {
+        assert_lengths("dw = dy^T x", [(dw.len(), n * k), (dy.len(), m * n), (x.len(), m * k)]);
+        self.product(scratch, dw, View::rows(dy, n).transposed(), View::rows(x, k), (n, k, m), true);
+    }
+
+    /// c `[m, n]` = a `[m, k]` b `[k, n]`, or += if it accumulates.
+    fn product<C: Float, A: Float, B: Float>(
+        self,
+        scratch: &mut [f32],
+        c: &mut [C],
+        a: View<A>,
+        b: View<B>,
+        sizes: (usize, usize, usize),
+        accumulate: bool,
+    ) {
+        assert!(self.threads > 0, "a product needs a thread");
+        assert!(scratch.len() >= self.scratch_len(), "scratch of a product: {} f32s", scratch.len());
+        if !accumulate {
+            c.fill(C::default());
+        }
+        shared(self.threads, scratch, c, a, b, sizes);
+    }
+}
+
+/// y `[m, n]` += bias `[n]` in every row.
+pub fn bias_forward<T: Float, W: Float>(y: &mut [T], bias: &[W], m: usize, n: usize) {
+    assert_lengths("y += bias", [(y.len(), m * n), (bias.len(), n)]);
+    if n == 0 {
+        return;
+    }
+    for y in y.chunks_exact_mut(n) {
+        for (y, bias) in y.iter_mut().zip(bias) {
+            *y = T::of_f32(y.to_f32() + bias.to_f32());
+        }
+    }
+}
+
+/// db `[n]` += the column sums of dy `[m, n]`.
+pub fn bias_backward<T: Float, G: Float>(db: &mut [G], dy: &[T], m: usize, n: usize) {
+    assert_lengths("db += dy", [(db.len(), n), (dy.len(), m * n)]);
+    columns::accumulate(db, m, |row, columns, sums| {
+        for (sum, dy) in sums.iter_mut().zip(&dy[row * n..][columns]) {
+            *sum += dy.to_f32();
+        }
+    });
+}
+
+/// Panics unless each slice is as long as its shape says.
+fn assert_lengths<const N: usize>(what: &str, lengths: [(usize, usize); N]) {
+    for (length, shape) in lengths {
+        assert_eq!(length, shape, "{what}: a slice and its shape");
+    }
+}
+
+/// c += a b, its rows halved until each thread has a share.
+fn shared<C: Float, A: Float, B: Float>(
+    threads: usize,
+    scratch: &mut [f32],
+    c: &mut [C],
+    a: View<A>,
+    b: View<B>,
+    (m, n, k): (usize, usize, usize),
+) {
+    if threads == 1 || m < 2 {
+        return panels(c, a, b, (m, n, k), BLOCKS, PANEL, scratch);
+    }
+    let (fewer, rows) = (threads / 2, m * (threads / 2) / threads);
+    let (upper, lower) = c.split_at_mut(rows * n);
+    let (first, second) = scratch.split_at_mut(fewer * SCRATCH);
+    rayon::join(
+        || shared(fewer, first, upper, a, b, (rows, n, k)),
+        || shared(threads - fewer, second, lower, a.below(rows), b, (m - rows, n, k)),
+    );
+}
+
+/// The part of a result that is summed at once.
+#[derive(Clone, Copy)]
+struct Panel {
+    rows: usize,
+    columns: usize,
+}
+
+/// c += a b on one thread: f32 in place, another format panel by panel.
+fn panels<C: Float, A: Float, B: Float>(
+    c: &mut [C],
+    a: View<A>,
+    b: View<B>,
+    (m, n, k): (usize, usize, usize),
+    blocks: Blocks,
+    panel: Panel,
+    scratch: &mut [f32],
+) {
+    if let Some(c) = C::slice_as_f32_mut(c) {
+        return multiply(c, n, a, b, (m, n, k), blocks, scratch);
+    }
+    let (sums, scratch) = scratch.split_at_mut(panel.rows * panel.columns);
+    for i in (0..m).step_by(panel.rows) {
+        let rows = panel.rows.min(m - i);
+        for j in (0..n).step_by(panel.columns) {
+            let columns = panel.columns.min(n - j);
+            let sums = &mut sums[..rows * columns];
+            for (sums, c) in sums.chunks_exact_mut(columns).zip(c[i * n..].chunks(n)) {
+                for (sum, c) in sums.iter_mut().zip(&c[j..]) {
+                    *sum = c.to_f32();
+                }
+            }
+            multiply(sums, columns, a.below(i), b.right_of(j), (rows, columns, k), blocks, scratch);
+            for (sums, c) in sums.chunks_exact(columns).zip(c[i * n..].chunks_mut(n)) {
+                for (sum, c) in sums.iter().zip(&mut c[j..]) {
+                    *c = C::of_f32(*sum);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocks, Gemm, Panel, SCRATCH, View, bias_backward, bias_forward, panels};
+    use crate::Bf16;
+    use crate::ops::testing::{assert_close, assert_same, random, rounded, weighted, widened};
+
+    /// a b in f64, with a `[m, k]` and b `[k, n]`.
+    fn product(a: &[f32], b: &[f32], (m, n, k): (usize, usize, usize)) -> Vec<f32> {
+        let mut c = Vec::new();
+        for i in 0..m {
+            for j in 0..n {
+                let column: Vec<f32> = (0..k).map(|p| b[p * n + j]).collect();
+                #[expect(clippy::cast_possible_truncation, reason = "the nearest f32")]
+                c.push(weighted(&a[i * k..][..k], &column) as f32);
+            }
+        }
+        c
+    }
+
+    fn transposed(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+        (0..rows * columns).map(|i| x[i % rows * columns + i / rows]).collect()
+    }
+
+    const SHAPES: [(usize, usize, usize); 7] =
+        [(1, 1, 1), (2, 3, 5), (7, 33, 40), (13, 17, 300), (6, 32, 64), (200, 35, 9), (5, 520, 3)];
+
+    #[test]
+    fn the_three_products_are_those_of_their_definition() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for threads in [1, 3] {
+            let gemm = Gemm { threads };
+            let mut scratch = vec![f32::NAN; gemm.scratch_len()];
+            for (m, n, k) in SHAPES {
+                let (x, w, dy) = (random(&mut rng, m * k), random(&mut rng, n * k), random(&mut rng, m * n));
+                let y0 = random(&mut rng, m * n);
+                let name = format!("{m} {n} {k}");
+
+                let expected = product(&x, &transposed(&w, n, k), (m, n, k));
+                let mut y = y0.clone();
+                gemm.forward(&mut scratch, &mut y, &x, &w, m, n, k, false);
+                assert_close(&name, &y, &expected, 2e-5);
+                y.clone_from(&y0);
+                gemm.forward(&mut scratch, &mut y, &x, &w, m, n, k, true);
+                let sum: Vec<f32> = expected.iter().zip(&y0).map(|(a, b)| a + b).collect();
+                assert_close(&name, &y, &sum, 2e-5);
+
+                let expected = product(&dy, &w, (m, k, n));
+                let mut dx = vec![7.0; m * k];
+                gemm.input(&mut scratch, &mut dx, &dy, &w, m, n, k, false);
+                assert_close(&name, &dx, &expected, 5e-5);
+                gemm.input(&mut scratch, &mut dx, &dy, &w, m, n, k, true);
+                let twice: Vec<f32> = expected.iter().map(|x| 2.0 * x).collect();
+                assert_close(&name, &dx, &twice, 1e-4);
+
+                let mut dw = vec![1.0; n * k];
+                gemm.weight(&mut scratch, &mut dw, &dy, &x, m, n, k);
+                let expected: Vec<f32> =
+                    product(&transposed(&dy, m, n), &x, (n, k, m)).iter().map(|x| x + 1.0).collect();
+                assert_close(&name, &dw, &expected, 2e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn bf16_is_the_f32_product_rounded_once() {
+        let mut rng = fastrand::Rng::with_seed(2);
+        let gemm = Gemm { threads: 1 };
+        let mut scratch = vec![f32::NAN; gemm.scratch_len()];
+        for (m, n, k) in [(3, 5, 7), (33, 20, 600), (390, 2, 3), (2, 515, 3)] {
+            let x: Vec<Bf16> = rounded(&random(&mut rng, m * k));
+            let w: Vec<Bf16> = rounded(&random(&mut rng, n * k));
+            let y0: Vec<Bf16> = rounded(&random(&mut rng, m * n));
+            let (wide_x, wide_w) = (widened(&x), widened(&w));
+            for accumulate in [false, true] {
+                let (mut y, mut wide) = (y0.clone(), widened(&y0));
+                gemm.forward(&mut scratch, &mut y, &x, &w, m, n, k, accumulate);
+                gemm.forward(&mut scratch, &mut wide, &wide_x, &wide_w, m, n, k, accumulate);
+                assert_same("y", &widened(&y), &widened::<Bf16>(&rounded(&wide)));
+            }
+            // The gradient of the weight is kept in f32.
+            let (mut dw, mut wide) = (vec![0.5_f32; n * k], vec![0.5_f32; n * k]);
+            gemm.weight(&mut scratch, &mut dw, &y0, &x, m, n, k);
+            gemm.weight(&mut scratch, &mut wide, &widened(&y0), &wide_x, m, n, k);
+            assert_same("dw", &dw, &wide);
+        }
+    }
+
+    #[test]
+    fn blocks_and_panels_join_without_a_seam() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let (m, n, k) = (23, 71, 19);
+        let (a, b) = (random(&mut rng, m * k), random(&mut rng, k * n));
+        let b_view = View::rows(&b, n);
+        let mut scratch = vec![f32::NAN; SCRATCH];
+        let mut run = |blocks, panel| {
+            let mut wide = vec![0.0_f32; m * n];
+            panels(&mut wide, View::rows(&a, k), b_view, (m, n, k), blocks, panel, &mut scratch);
+            let mut narrow = vec![Bf16::ZERO; m * n];
+            panels(&mut narrow, View::rows(&a, k), b_view, (m, n, k), blocks, panel, &mut scratch);
+            assert_same("bf16", &widened(&narrow), &widened::<Bf16>(&rounded(&wide)));
+            wide
+        };
+        let whole = run(Blocks { m: 100, n: 100, k: 100 }, Panel { rows: 100, columns: 100 });
+        assert_close("whole", &whole, &product(&a, &b, (m, n, k)), 1e-5);
+        for (rows, columns) in [(1, 1), (4, 16), (7, 33), (23, 71)] {
+            let blocks = Blocks { m: rows, n: columns, k: 100 };
+            assert_same("k whole", &run(blocks, Panel { rows: columns, columns: rows }), &whole);
+            let blocks = Blocks { k: 4, ..blocks };
+            assert_close("k in blocks", &run(blocks, Panel { rows: 5, columns: 9 }), &whole, 1e-5);
+        }
+    }
+
+    #[test]
+    fn threads_change_no_bit() {
+        let mut rng = fastrand::Rng::with_seed(4);
+        let (m, n, k) = (37, 19, 70);
+        let (x, w) = (random(&mut rng, m * k), random(&mut rng, n * k));
+        let run = |threads| {
+            let gemm = Gemm { threads };
+            let mut y = vec![0.0; m * n];
+            gemm.forward(&mut vec![0.0; gemm.scratch_len()], &mut y, &x, &w, m, n, k, false);
+            y
+        };
+        let one = run(1);
+        for threads in [2, 5] {
+            assert_same("threads", &run(threads), &one);
+        }
+    }
+
+    #[test]
+    fn empty_dimensions() {
+        let gemm = Gemm { threads: 2 };
+        let mut scratch = vec![0.0; gemm.scratch_len()];
+        for (m, n, k) in [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)] {
+            let mut y = vec![1.0_f32; m * n];
+            gemm.forward(&mut scratch, &mut y, &vec![1.0; m * k], &vec![1.0_f32; n * k], m, n, k, false);
+            assert_same("y", &y, &vec![0.0; m * n]);
+            let mut y = vec![Bf16::ONE; m * n];
+            gemm.forward(&mut scratch, &mut y, &vec![Bf16::ONE; m * k], &vec![1.0_f32; n * k], m, n, k, true);
+            assert_same("y", &widened(&y), &vec![1.0; m * n]);
+            let mut dx = vec![1.0_f32; m * k];
+            gemm.input(&mut scratch, &mut dx, &vec![1.0; m * n], &vec![1.0_f32; n * k], m, n, k, false);
+            assert_same("dx", &dx, &vec![0.0; m * k]);
+            let mut dw = vec![1.0_f32; n * k];
+            gemm.weight(&mut scratch, &mut dw, &vec![1.0_f32; m * n], &vec![1.0; m * k], m, n, k);
+            assert_same("dw", &dw, &vec![1.0; n * k]);
+            bias_forward(&mut vec![1.0_f32; m * n], &vec![1.0_f32; n], m, n);
+        }
+    }
+
+    #[test]
+    fn biases() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let (m, n) = (9, 131);
+        let (y0, bias) = (random(&mut rng, m * n), random(&mut rng, n));
+        let mut y = y0.clone();
+        bias_forward(&mut y, &bias, m, n);
+        let expected: Vec<f32> = y0.iter().enumerate().map(|(i, y)| y + bias[i % n]).collect();
+        assert_same("y", &y, &expected);
+
+        let mut db = bias.clone();
+        bias_backward(&mut db, &y0, m, n);
+        let sums = product(&vec![1.0; m], &y0, (1, n, m));
+        let expected: Vec<f32> = sums.iter().zip(&bias).map(|(a, b)| a + b).collect();
+        assert_close("db", &db, &expected, 1e-5);
+    }
+}

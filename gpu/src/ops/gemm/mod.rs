@@ -1,0 +1,7 @@
+//! Matrix products of a linear layer y = x wᵀ + b with w `[n, k]` as checkpoints hold it: the output, the gradient of
+//! the input, the gradient of the weight, and the bias.
+
+pub mod host;
+mod kernel;
+
+pub(crate) use kernel::{Blocks, View, multiply};

@@ -1,0 +1,3 @@
+//! Root-mean-square norm of a row: y = x * rsqrt(mean(x²) + eps) * w, eps inside the root.
+
+pub mod host;
