@@ -43,7 +43,7 @@ impl Solo {
         self,
         device: &D,
         received: ViewMut<'_, D, Rows, C, E>,
-        sent: View<'_, D, Times<Tokens, K>, C, E>,
+        sent: View<'_, D, Sorted, C, E>,
     ) {
         repeat(device, received, sent);
     }
@@ -52,7 +52,7 @@ impl Solo {
     pub fn deal_back<D: Memory, C, E: Element>(
         self,
         device: &D,
-        sent: ViewMut<'_, D, Times<Tokens, K>, C, E>,
+        sent: ViewMut<'_, D, Sorted, C, E>,
         received: View<'_, D, Rows, C, E>,
     ) {
         repeat(device, sent, received);
@@ -67,9 +67,8 @@ fn piece(lengths: &Lengths) -> usize {
 /// The first rows of a rank's own part of each sequence, and of the parts of all ranks that stand for it.
 fn pieces(lengths: &Lengths) -> impl Iterator<Item = (usize, usize)> {
     let (rows, ranks) = (piece(lengths), lengths.context / lengths.tokens);
-    (0..lengths.batch).flat_map(move |sequence| {
-        (0..ranks).map(move |rank| (sequence * rows, (sequence * ranks + rank) * rows))
-    })
+    (0..lengths.batch)
+        .flat_map(move |sequence| (0..ranks).map(move |rank| (sequence * rows, (sequence * ranks + rank) * rows)))
 }
 
 /// Fills with as many repetitions as there is room for.

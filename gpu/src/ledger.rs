@@ -126,7 +126,11 @@ impl fmt::Display for LedgerError {
             Self::OverBudget { name, budget, actual, phase } => {
                 let more = Bytes::new(actual.bytes().saturating_sub(budget.bytes()));
                 write!(f, "`{name}` takes {} in {phase}, {} more than ", Exact(*actual), Exact(more))?;
-                write!(f, "the {} that the budget has for it: its experts get more tokens than declared", Exact(*budget))
+                write!(
+                    f,
+                    "the {} that the budget has for it: its experts get more tokens than declared",
+                    Exact(*budget)
+                )
             }
             Self::TooMany { name, budget, phase } => {
                 write!(f, "one more `{name}` is allocated in {phase}, of which the budget counts {budget} at once")

@@ -69,8 +69,9 @@ impl Numerics {
         let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
         let number = |key: &str| config.get(key).and_then(Value::as_f64);
         let flag = |key: &str| config.get(key).and_then(Value::as_bool);
-        let kind = Kind::of(model_type)
-            .ok_or_else(|| Unsupported(format!("`model_type` = \"{model_type}\" is not among what the step computes")))?;
+        let kind = Kind::of(model_type).ok_or_else(|| {
+            Unsupported(format!("`model_type` = \"{model_type}\" is not among what the step computes"))
+        })?;
         unscaled(&config)?;
         if let Some(activation) = config.get("hidden_act").and_then(Value::as_str)
             && activation != "silu"
@@ -105,10 +106,9 @@ impl Numerics {
             activation: Activation::SwiGlu,
             routed_activation: match kind {
                 // alpha is no field of the config.
-                Kind::GptOss => Activation::ClampedSwiGlu {
-                    limit: single(number("swiglu_limit").unwrap_or(7.0)),
-                    alpha: 1.702,
-                },
+                Kind::GptOss => {
+                    Activation::ClampedSwiGlu { limit: single(number("swiglu_limit").unwrap_or(7.0)), alpha: 1.702 }
+                }
                 _ => Activation::SwiGlu,
             },
         })

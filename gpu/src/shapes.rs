@@ -122,7 +122,8 @@ impl Lengths {
             let entry = inventory.iter().find(|entry| entry.role == role && entry.expert_group == group);
             entry.map_or(0, |entry| n(entry.local_elements()))
         };
-        let grouped = |group| [flat(moe_model_core::Role::Gradient, group), flat(moe_model_core::Role::MasterWeight, group)];
+        let grouped =
+            |group| [flat(moe_model_core::Role::Gradient, group), flat(moe_model_core::Role::MasterWeight, group)];
         let [[dense_parameters, dense_shard], [expert_parameters, expert_shard]] = [grouped(false), grouped(true)];
         Self {
             one: 1,

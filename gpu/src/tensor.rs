@@ -77,7 +77,6 @@ impl<D: Memory, R, C, E: Element> Clone for View<'_, D, R, C, E> {
 impl<D: Memory, R, C, E: Element> Copy for View<'_, D, R, C, E> {}
 
 /// What tensors are allocated with.
-#[derive(Clone, Copy)]
 pub struct Room<'a, D> {
     /// Where they lie.
     pub device: &'a D,
@@ -86,6 +85,14 @@ pub struct Room<'a, D> {
     /// How long dimensions are.
     pub lengths: &'a Lengths,
 }
+
+impl<D> Clone for Room<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for Room<'_, D> {}
 
 impl<D: Memory> Room<'_, D> {
     /// A tensor of an entry of the inventory.
@@ -108,8 +115,7 @@ impl<D: Memory> Room<'_, D> {
         let width = C::len(self.lengths);
         let bytes = (rows as u64).saturating_mul(width as u64).saturating_mul(size_of::<E>() as u64);
         let ticket = self.ledger.take(name, bytes)?;
-        let buffer =
-            self.device.allocate(rows * width).map_err(|device| StepError::OutOfMemory { name, device })?;
+        let buffer = self.device.allocate(rows * width).map_err(|device| StepError::OutOfMemory { name, device })?;
         Ok(Tensor { buffer, ticket, rows, width, shape: PhantomData })
     }
 }
@@ -167,12 +173,6 @@ fn reshaped<R: Axis, C: Axis>(elements: usize, lengths: &Lengths) -> (usize, usi
 }
 
 impl<'a, D: Memory, R, C, E: Element> View<'a, D, R, C, E> {
-    /// Part of a buffer as a tensor.
-    pub(crate) fn of(raw: Ref<'a, D, E>, rows: usize, width: usize) -> Self {
-        assert_eq!(raw.len(), rows * width, "rows x columns are all elements");
-        Self { raw, rows, width, shape: PhantomData }
-    }
-
     /// How many rows.
     #[must_use]
     pub fn rows(self) -> usize {

@@ -11,7 +11,7 @@ mod tensors;
 #[cfg(feature = "alloc")]
 mod whole;
 
-pub use naming::Naming;
+pub use naming::{Naming, Op, Stored};
 #[cfg(feature = "alloc")]
 pub use {
     pattern::Pattern,

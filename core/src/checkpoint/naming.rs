@@ -24,11 +24,26 @@ pub(super) struct Rule {
     pub(super) how: &'static [Op],
 }
 
-/// What is done to a shape.
+/// Where a checkpoint holds a weight that it does not hold under its own name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Op {
+pub struct Stored {
+    /// The tensor's name, behind the layer's; with `{e}` there is one for each expert.
+    pub name: &'static str,
+    /// Which of the weights that became this tensor it is.
+    pub part: usize,
+    /// How many they are.
+    pub parts: usize,
+    /// What was done to them, in this order.
+    pub how: &'static [Op],
+}
+
+/// What is done to a tensor, or to several, on the way into a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
     /// The tensors that it is made of stand behind each other along this dimension.
     Join(usize),
+    /// They take turns along this dimension.
+    Weave(usize),
     /// The last two dimensions trade places.
     Transpose,
     /// The first two dimensions become one: experts stand as rows below each other.
@@ -154,8 +169,8 @@ impl Naming {
         rules: &[&[
             rule(ROUTER, "mlp.router.weight", &[]),
             rule(&["mlp.gate.bias"], "mlp.router.bias", &[]),
-            rule(GATE_AND_UP, "mlp.experts.gate_up_proj", &[Op::Join(1), Op::Transpose]),
-            rule(GATE_AND_UP_BIAS, "mlp.experts.gate_up_proj_bias", &[Op::Join(1)]),
+            rule(GATE_AND_UP, "mlp.experts.gate_up_proj", &[Op::Weave(1), Op::Transpose]),
+            rule(GATE_AND_UP_BIAS, "mlp.experts.gate_up_proj_bias", &[Op::Weave(1)]),
             rule(DOWN, "mlp.experts.down_proj", &[Op::Transpose]),
             rule(&["mlp.experts.down_proj.bias"], "mlp.experts.down_proj_bias", &[]),
         ]],
@@ -426,6 +441,20 @@ impl Naming {
         &Self::KIMI_LINEAR,
         &Self::LONGCAT_FLASH,
     ];
+
+    /// What stands in front of the names of a layer, `{l}` in the place of its number.
+    #[must_use]
+    pub const fn layer(&self) -> &'static str {
+        self.layer
+    }
+
+    /// Where a checkpoint holds a weight, by its name in an inventory.
+    #[must_use]
+    pub fn stored(&self, name: &str) -> Option<Stored> {
+        let rule = self.rules.iter().copied().flatten().find(|rule| rule.from.contains(&name))?;
+        let part = rule.from.iter().position(|from| *from == name)?;
+        Some(Stored { name: rule.to, part, parts: rule.from.len(), how: rule.how })
+    }
 
     /// The one of this name.
     #[must_use]

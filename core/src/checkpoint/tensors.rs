@@ -258,7 +258,9 @@ impl Section {
         let mut shape = shapes.next().cloned().unwrap_or_default();
         for op in rule.how {
             match op {
-                Op::Join(along) => shapes.by_ref().for_each(|other| shape[*along] = add(shape[*along], other[*along])),
+                Op::Join(along) | Op::Weave(along) => {
+                    shapes.by_ref().for_each(|other| shape[*along] = add(shape[*along], other[*along]))
+                }
                 Op::Transpose => {
                     let len = shape.len();
                     shape.swap(len - 2, len - 1);

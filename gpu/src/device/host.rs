@@ -1,7 +1,9 @@
 //! The CPU: f32 and bf16, sums in f32.
 
-use super::{Element, Memory, Mut, OutOfMemory, Ref};
+use super::{Device, Element, Memory, Mut, OutOfMemory, Ref};
+use crate::ops::attention;
 use crate::ops::gemm::host::Gemm;
+use crate::shapes::Lengths;
 use core::cell::RefCell;
 use core::mem::size_of;
 
@@ -30,14 +32,6 @@ impl Host {
     #[must_use]
     pub fn poisoned(self) -> Self {
         Self { poison: true, ..self }
-    }
-
-    /// Sets scratch aside of so many f32s, if there is less.
-    pub(crate) fn reserve(&self, len: usize) {
-        let mut scratch = self.scratch.borrow_mut();
-        if scratch.len() < len {
-            *scratch = vec![0.0; len];
-        }
     }
 }
 
@@ -68,6 +62,33 @@ impl Memory for Host {
 
     fn zero<E: Element>(&self, to: Mut<'_, Self, E>) {
         to.slice().fill(E::default());
+    }
+}
+
+impl Device for Host {
+    fn prepare(&self, lengths: &Lengths) {
+        let shape = attention::Shape {
+            batch: lengths.batch,
+            sequence: lengths.keys,
+            heads: lengths.heads,
+            kv_heads: lengths.kv_heads,
+            width: lengths.query_key,
+            value: lengths.value,
+            window: 0,
+            scale: 1.0,
+        };
+        let threads = self.gemm.threads;
+        let needs = [
+            self.gemm.scratch_len(),
+            attention::host::forward_scratch_len(&shape, threads),
+            attention::host::backward_scratch_len(&shape, threads),
+            attention::host::eager_scratch_len(&shape, threads),
+        ];
+        let most = needs.into_iter().max().unwrap_or(0);
+        let mut scratch = self.scratch.borrow_mut();
+        if scratch.len() < most {
+            *scratch = vec![0.0; most];
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The device that holds no values: a step on it asks for every allocation and computes nothing, whatever its scale.
 
-use super::{Element, Memory, Mut, OutOfMemory, Ref};
+use super::{Device, Element, Memory, Mut, OutOfMemory, Ref};
+use crate::shapes::Lengths;
 use core::marker::PhantomData;
 
 /// Allocations alone.
@@ -29,4 +30,8 @@ impl Memory for Meta {
     fn copy<E: Element>(&self, _: Mut<'_, Self, E>, _: Ref<'_, Self, E>) {}
 
     fn zero<E: Element>(&self, _: Mut<'_, Self, E>) {}
+}
+
+impl Device for Meta {
+    fn prepare(&self, _: &Lengths) {}
 }

@@ -7,7 +7,8 @@ mod meta;
 pub use host::Host;
 pub use meta::Meta;
 
-use crate::Float;
+use crate::shapes::Lengths;
+use crate::{Float, ops};
 use core::fmt;
 
 /// What elements of a buffer may be.
@@ -83,6 +84,25 @@ pub trait Memory: Sized {
 
     /// Sets all elements to what zero bytes are.
     fn zero<E: Element>(&self, to: Mut<'_, Self, E>);
+}
+
+/// What runs a step.
+pub trait Device:
+    Memory
+    + ops::activation::Activate
+    + ops::adamw::Optimize
+    + ops::attention::Attend
+    + ops::cross_entropy::CrossEntropy
+    + ops::elementwise::Elementwise
+    + ops::embedding::Embed
+    + ops::gemm::Gemm
+    + ops::permute::Permute
+    + ops::rms_norm::RmsNorm
+    + ops::rope::Rotate
+    + ops::router::Route
+{
+    /// Sets aside what operations on tensors of these lengths work on beside them.
+    fn prepare(&self, lengths: &Lengths);
 }
 
 /// Part of a buffer, to be read.

@@ -8,6 +8,28 @@
 #![allow(clippy::missing_panics_doc, reason = "said above, once for all of them")]
 #![allow(clippy::too_many_arguments, reason = "an operation takes its tensors and sizes one by one; types come above")]
 
+/// Declares an operation: what a device must do for it, and that the device without values does nothing.
+macro_rules! operation {
+    (
+        $(#[$doc:meta])*
+        $name:ident {
+            $(
+                $(#[$what:meta])*
+                fn $op:ident [$($g:ident: $bound:path),*] ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;
+            )*
+        }
+    ) => {
+        $(#[$doc])*
+        pub trait $name: Memory {
+            $($(#[$what])* fn $op<$($g: $bound),*>(&self, $($arg: $ty),*) $(-> $ret)?;)*
+        }
+
+        impl $name for Meta {
+            $(fn $op<$($g: $bound),*>(&self, $(_: $ty),*) $(-> $ret)? { Default::default() })*
+        }
+    };
+}
+
 pub mod activation;
 pub mod adamw;
 pub mod attention;

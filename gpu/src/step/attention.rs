@@ -16,7 +16,7 @@ use moe_model_core::spec::{self, Accounting, Architecture, Kernel};
 const MODULE: Module = Module::Attention;
 
 /// The weights of an attention block.
-pub struct Attention<D: Memory, S: Shapes, E: Element> {
+pub(super) struct Attention<D: Memory, S: Shapes, E: Element> {
     norm: Param<D, S::Hidden, One, E>,
     heads: Heads<D, S, E>,
     window: usize,
@@ -188,8 +188,8 @@ struct CoreGradients<D: Memory, S: Shapes, K, W, E: Element> {
 }
 
 enum Scores<D: Memory, S: Shapes, E: Element> {
-    Delta(#[expect(dead_code, reason = "held to the end")] Tensor<D, Times<Context, S::Heads>, One, f32>),
-    Gradient(#[expect(dead_code, reason = "held to the end")] Tensor<D, Times<Context, S::Heads>, Keys, E>),
+    Delta(Tensor<D, Times<Context, S::Heads>, One, f32>),
+    Gradient(Tensor<D, Times<Context, S::Heads>, Keys, E>),
 }
 
 impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
@@ -269,7 +269,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
             Softmax::Probabilities(all) => {
                 let mut scores = of.room.take("score gradient")?;
                 let (d_o, all) = (d_o.view(), all.view());
-                attention::backward_eager(device, d, d_sinks, scores.view_mut(), d_o, all, &qkv, sinks, shape);
+                attention::backward_eager(device, d, d_sinks, scores.view_mut(), d_o, all, &qkv, shape);
                 Scores::Gradient(scores)
             }
         };
@@ -488,7 +488,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
             }
             None => self.attend(of, x, &mut works)?,
         };
-        let mut passing = Passing::new(of, residual.view())?;
+        let mut passing = Passing::<D, S, E>::new(of, residual.view())?;
         let dy = passing.all(residual.view(), of.room.lengths);
         let mut d_input: Tensor<D, Context, S::Hidden, E> = of.room.take("attention input gradient")?;
         match (&kept.heads, &self.heads) {

@@ -13,8 +13,7 @@ use crate::{View, ViewMut};
 use moe_model_core::Plan;
 
 /// Where a block runs.
-#[derive(Clone, Copy)]
-pub struct Context<'a, D> {
+pub(super) struct Context<'a, D> {
     /// Where it allocates.
     pub(super) room: Room<'a, D>,
     pub(super) plan: &'a Plan,
@@ -48,7 +47,6 @@ impl<D: Memory> Context<'_, D> {
 }
 
 /// The weight of a norm, with its constant.
-#[derive(Clone, Copy)]
 pub(super) struct Norm<'a, D: Memory, C, E: Element> {
     pub(super) weight: &'a Param<D, C, One, E>,
     pub(super) eps: f32,
@@ -118,10 +116,7 @@ pub(super) struct Passing<D: Memory, S: Shapes, E: Element> {
 
 impl<D: Device, S: Shapes, E: Format> Passing<D, S, E> {
     /// The gradient of a block's output, gathered if it must be.
-    pub(super) fn new(
-        of: &Context<'_, D>,
-        residual: View<'_, D, Tokens, S::Hidden, E>,
-    ) -> Result<Self, StepError> {
+    pub(super) fn new(of: &Context<'_, D>, residual: View<'_, D, Tokens, S::Hidden, E>) -> Result<Self, StepError> {
         if !of.gathers() {
             return Ok(Self { gathered: None, scattered: None });
         }

@@ -11,7 +11,7 @@ use crate::tensor::{StepError, Tensor};
 use moe_model_core::inventory::{Block, Module};
 
 /// The weights of a dense feed-forward block.
-pub struct Dense<D: Memory, S: Shapes, E: Element> {
+pub(super) struct Dense<D: Memory, S: Shapes, E: Element> {
     norm: Param<D, S::Hidden, One, E>,
     gate: Param<D, S::Ffn, S::Hidden, E>,
     up: Param<D, S::Ffn, S::Hidden, E>,
@@ -118,20 +118,13 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
             }
             None => self.inner(of, x, &mut works)?,
         };
-        let mut passing = Passing::new(of, residual.view())?;
+        let mut passing = Passing::<D, S, E>::new(of, residual.view())?;
         let mut d_input: Tensor<D, Context, S::Hidden, E> = of.room.take("dense input gradient")?;
         let dy = passing.all(residual.view(), of.room.lengths);
         gemm::weight(device, gradients.of(&self.down), dy, works.product.view());
         // The product is needed no more: its gradient takes its place, and those of gate and up take theirs.
         gemm::input(device, works.product.view_mut(), dy, self.down.view(), Into::Set);
-        activation::backward(
-            device,
-            kept.gate.view_mut(),
-            kept.up.view_mut(),
-            works.product.view(),
-            None,
-            activation,
-        );
+        activation::backward(device, kept.gate.view_mut(), kept.up.view_mut(), works.product.view(), None, activation);
         gemm::weight(device, gradients.of(&self.gate), kept.gate.view(), works.norm.view());
         gemm::weight(device, gradients.of(&self.up), kept.up.view(), works.norm.view());
         gemm::input(device, d_input.view_mut(), kept.gate.view(), self.gate.view(), Into::Set);

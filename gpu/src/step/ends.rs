@@ -12,12 +12,12 @@ use crate::tensor::{StepError, Tensor};
 use moe_model_core::inventory::Module;
 
 /// The table of the first stage.
-pub struct Embedding<D: Memory, S: Shapes, E: Element> {
+pub(super) struct Embedding<D: Memory, S: Shapes, E: Element> {
     pub(super) table: Param<D, S::Vocab, S::Hidden, E>,
 }
 
 /// What the last stage has.
-pub struct Head<D: Memory, S: Shapes, E: Element> {
+pub(super) struct Head<D: Memory, S: Shapes, E: Element> {
     norm: Param<D, S::Hidden, One, E>,
     /// None where it is the embedding's table on the same rank.
     table: Option<Param<D, S::Vocab, S::Hidden, E>>,
@@ -44,11 +44,7 @@ impl<D: Device, S: Shapes, E: Format> Embedding<D, S, E> {
     }
 
     /// Rows of the table for all tokens; of a part of the vocabulary, what it has of them.
-    pub(super) fn forward(
-        &self,
-        of: &Ctx<'_, D>,
-        ids: &Ids<D>,
-    ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
+    pub(super) fn forward(&self, of: &Ctx<'_, D>, ids: &Ids<D>) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("embedding output")?;
         if of.gathers() {
@@ -145,7 +141,7 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
             scored: 0,
         };
         let mut targets: Tensor<D, Context, One, f32> = room.take("label logits")?;
-        let mut norm_output = NormOutput::new(of, "final norm output")?;
+        let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm.statistics(of, kept.statistics.view_mut(), x);
         norm_output.fill(of, &norm, x, kept.statistics.view());
@@ -176,7 +172,7 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
         micro_batches: usize,
     ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
-        let mut norm_output = NormOutput::new(of, "final norm output")?;
+        let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm_output.fill(of, &norm, x, kept.statistics.view());
         #[allow(clippy::cast_precision_loss)] // tokens of a step

@@ -9,7 +9,7 @@ mod context;
 mod dense;
 mod ends;
 mod moe;
-pub(crate) mod params;
+mod params;
 
 pub use params::{Flat, Place};
 
@@ -231,11 +231,21 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     }
 
     /// The optimizer's update, with gradients as they are.
+    ///
+    /// # Errors
+    /// None of its own.
     pub fn update(&mut self, adamw: AdamW) -> Result<(), StepError> {
         self.ledger.enter(Phase::OptimizerStep);
         self.steps += 1;
         let n = &self.lengths;
-        update_group(&self.device, &mut self.states.dense, self.gradients.group(false), n.dense_parameters, adamw, self.steps);
+        update_group(
+            &self.device,
+            &mut self.states.dense,
+            self.gradients.group(false),
+            n.dense_parameters,
+            adamw,
+            self.steps,
+        );
         if let Some(state) = &mut self.states.expert {
             let gradient = self.gradients.group(true);
             update_group(&self.device, state, gradient, n.expert_parameters, adamw, self.steps);
@@ -251,9 +261,17 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     pub fn train(&mut self, batch: &mut dyn Batch, adamw: AdamW) -> Result<Report, StepError> {
         let report = self.gradients(batch, None)?;
         self.update(adamw)?;
-        self.ledger.enter(Phase::BetweenSteps);
-        self.ledger.settle(&self.plan, self.stage)?;
+        self.settle()?;
         Ok(report)
+    }
+
+    /// A step is over: what was held in each of its phases is the budget's to the byte.
+    ///
+    /// # Errors
+    /// If it is not, or something of the step is still held.
+    pub fn settle(&self) -> Result<(), StepError> {
+        self.ledger.enter(Phase::BetweenSteps);
+        Ok(self.ledger.settle(&self.plan, self.stage)?)
     }
 
     /// Shows every weight and buffer, on a device that has values.
@@ -278,14 +296,16 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
     let layout = &plan.spec().layout;
     if layout.accounting.name() != "reference" || layout.served().is_some() {
         let name = layout.accounting.name();
-        let text = format!("`accounting` = {name}: the step runs layouts of `accounting: reference`, without `serving`");
+        let text =
+            format!("`accounting` = {name}: the step runs layouts of `accounting: reference`, without `serving`");
         return Err(StepError::Other(text));
     }
     if let Some(disagreement) = S::agree(&Lengths::of(plan, stage)) {
         return Err(StepError::Other(disagreement.to_string()));
     }
     let precision = &layout.precision;
-    let formats = [("weights", precision.weights, <E as Element>::NAME), ("moments", precision.moments, <M as Element>::NAME)];
+    let formats =
+        [("weights", precision.weights, <E as Element>::NAME), ("moments", precision.moments, <M as Element>::NAME)];
     for (key, planned, typed) in formats {
         if planned.word() != typed {
             let planned = planned.word();
@@ -376,16 +396,15 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             let input = self.pass_on(of, output, 2 * index + 1)?;
             probe.values("hidden_mid", layer.number, input.view());
             ledger.begin(layer.network.block(), Direction::Forward);
-            let (kept, output) = layer.network.forward(of, input.view())?;
-            if let KeptNetwork::Moe(kept) = &kept {
-                kept.show(layer.number, probe);
-            }
+            let (kept, output) = layer.network.forward(of, input.view(), layer.number, probe)?;
             layers.push(KeptLayer { attention, network: (input, (!again).then_some(kept)) });
             x = self.pass_on(of, output, 2 * index + 2)?;
             probe.values("hidden", layer.number + 1, x.view());
         }
         let Some(head) = &self.head else {
             // It is sent on.
+            drop(x);
+            ledger.end(None)?;
             return Ok((InFlight { ids, layers, head: None }, None));
         };
         ledger.begin(Block::Head, Direction::Forward);
@@ -494,10 +513,12 @@ impl<D: Device, S: Shapes, E: Format> Network<D, S, E> {
         &self,
         of: &Context<'_, D>,
         x: crate::View<'_, D, Tokens, S::Hidden, E>,
+        layer: u64,
+        probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptNetwork<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
         match self {
             Self::Dense(dense) => dense.forward(of, x).map(|(kept, output)| (KeptNetwork::Dense(kept), output)),
-            Self::Moe(moe) => moe.forward(of, x).map(|(kept, output)| (KeptNetwork::Moe(kept), output)),
+            Self::Moe(moe) => moe.forward(of, x, layer, probe).map(|(kept, output)| (KeptNetwork::Moe(kept), output)),
         }
     }
 
@@ -521,13 +542,13 @@ impl<D: Device, S: Shapes, E: Format> Network<D, S, E> {
 }
 
 /// A probe, if there is one, and where values lie.
-pub(crate) struct Probing<'p, 'd, D> {
+struct Probing<'p, 'd, D> {
     probe: Option<Probe<'p>>,
     device: &'d D,
 }
 
 impl<D: Memory> Probing<'_, '_, D> {
-    pub(crate) fn values<R, C, E: Format>(
+    fn values<R, C, E: Format>(
         &mut self,
         name: &'static str,
         layer: impl Into<Option<u64>>,
@@ -540,7 +561,7 @@ impl<D: Memory> Probing<'_, '_, D> {
         });
     }
 
-    pub(crate) fn indices<R, C>(&mut self, name: &'static str, layer: u64, of: crate::View<'_, D, R, C, i32>) {
+    fn indices<R, C>(&mut self, name: &'static str, layer: u64, of: crate::View<'_, D, R, C, i32>) {
         let Some(probe) = &mut self.probe else { return };
         self.device.read(of.raw(), |indices| probe(name, Some(layer), Seen::Indices(indices)));
     }

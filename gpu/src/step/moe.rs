@@ -2,14 +2,14 @@
 
 use super::context::{Context as Ctx, Norm, Passing};
 use super::params::{Buffer, Gradients, Maker, Param, Visit, Visitor, visit_fields};
-use super::Load;
+use super::{Load, Probing};
+use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::gemm::{self, Into};
 use crate::ops::router::{self, Router};
 use crate::ops::{activation, elementwise, permute};
 use crate::shapes::{Context, One, Rows, Shapes, Sorted, Times, Tokens};
 use crate::tensor::{StepError, Tensor};
-use crate::View;
 use moe_model_core::inventory::{Block, Module};
 use moe_model_core::spec::{Architecture, CorrectionBias, Pool, Routing};
 
@@ -17,7 +17,7 @@ use moe_model_core::spec::{Architecture, CorrectionBias, Pool, Routing};
 pub(super) const BLOCK: Block = Block::Moe;
 
 /// The weights of a block with experts.
-pub struct Moe<D: Memory, S: Shapes, E: Element> {
+pub(super) struct Moe<D: Memory, S: Shapes, E: Element> {
     norm: Param<D, S::Hidden, One, E>,
     router: Param<D, S::Experts, S::Hidden, E>,
     router_bias: Option<Param<D, S::Experts, One, E>>,
@@ -269,10 +269,15 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         &self,
         of: &Ctx<'_, D>,
         x: View<'_, D, Tokens, S::Hidden, E>,
+        layer: u64,
+        probe: &mut Probing<'_, '_, D>,
     ) -> Result<(Kept<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
         let (room, device) = (of.room, of.room.device);
         let mut works = Works::new(of, self.shared.is_some(), of.rows())?;
         let (kept, _counts) = self.inner(of, x, &mut works)?;
+        probe.values("router_logits", layer, works.logits.view());
+        probe.indices("topk_index", layer, kept.routing.choice.view());
+        probe.values("topk_weight", layer, kept.routing.weights.view());
         self.routed.finish(of, &kept, &mut works);
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("expert block output")?;
         device.copy(output.view_mut().raw(), x.raw());
@@ -380,7 +385,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
                 (kept, Some(counts))
             }
         };
-        let mut passing = Passing::new(of, residual.view())?;
+        let mut passing = Passing::<D, S, E>::new(of, residual.view())?;
         let mut d_input: Tensor<D, Tokens, S::Hidden, E> = room.take("expert input gradient")?;
         let mut d_weights: Tensor<D, Tokens, S::Active, f32> = room.take("routing weight gradient")?;
         let mut d_row_weights: Tensor<D, Rows, One, f32> = room.take_rows("routed weight gradient", of.rows())?;
@@ -416,11 +421,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
 }
 
 /// The rows of each expert of this rank.
-fn segments<D: Device, N>(
-    of: &Ctx<'_, D>,
-    counts: View<'_, D, N, One, i32>,
-    rows: usize,
-) -> Vec<(usize, usize)> {
+fn segments<D: Device, N>(of: &Ctx<'_, D>, counts: View<'_, D, N, One, i32>, rows: usize) -> Vec<(usize, usize)> {
     let experts = of.room.lengths.local_experts;
     let even = |expert| rows / experts + usize::from(expert < rows % experts);
     let lens: Vec<usize> = if let Some(slots) = of.slots() {
@@ -723,14 +724,5 @@ impl<D: Device, S: Shapes, E: Format> Shared<D, S, E> {
             gemm::input(device, dx, gated.d_scores.view(), weight.view(), Into::Add);
         }
         Ok(SharedGradients { d_input: partial, _gated: gated })
-    }
-}
-
-impl<D: Memory, S: Shapes, E: Element> Kept<D, S, E> {
-    /// Shows what the router chose.
-    pub(super) fn show(&self, layer: u64, probe: &mut super::Probing<'_, '_, D>) {
-        probe.indices("topk_index", layer, self.routing.choice.view());
-        probe.values("topk_weight", layer, self.routing.weights.view());
-        probe.values("router_scores", layer, self.routing.scores.view());
     }
 }

@@ -30,7 +30,7 @@ pub struct Place {
 }
 
 /// A weight.
-pub struct Param<D: Memory, R, C, E: Element> {
+pub(super) struct Param<D: Memory, R, C, E: Element> {
     tensor: Tensor<D, R, C, E>,
     flat: Flat,
     place: Place,
@@ -38,7 +38,7 @@ pub struct Param<D: Memory, R, C, E: Element> {
 
 impl<D: Memory, R, C, E: Element> Param<D, R, C, E> {
     /// To be read.
-    pub fn view(&self) -> View<'_, D, R, C, E> {
+    pub(super) fn view(&self) -> View<'_, D, R, C, E> {
         self.tensor.view()
     }
 }
@@ -97,7 +97,7 @@ impl<'a, D: Memory> Maker<'a, D> {
 }
 
 /// A buffer that is saved with weights.
-pub struct Buffer<D: Memory, R, C, E: Element> {
+pub(super) struct Buffer<D: Memory, R, C, E: Element> {
     tensor: Tensor<D, R, C, E>,
     place: Place,
 }
@@ -153,7 +153,7 @@ macro_rules! visit_fields {
 pub(super) use visit_fields;
 
 /// Gradients of all parameters of a rank, flat for each ZeRO group that it has any of.
-pub struct Gradients<D: Memory> {
+pub(super) struct Gradients<D: Memory> {
     pub(super) dense: Tensor<D, DenseParameters, One, f32>,
     pub(super) expert: Option<Tensor<D, ExpertParameters, One, f32>>,
 }
@@ -168,7 +168,7 @@ impl<D: Memory> Gradients<D> {
     }
 
     /// That of a parameter.
-    pub fn of<R, C, E: Element>(&mut self, param: &Param<D, R, C, E>) -> ViewMut<'_, D, R, C, f32> {
+    pub(super) fn of<R, C, E: Element>(&mut self, param: &Param<D, R, C, E>) -> ViewMut<'_, D, R, C, f32> {
         let (len, place) = (param.place.rows * param.place.width, param.place);
         let all = self.group(param.flat.expert);
         ViewMut::of(all.part(param.flat.start, len), place.rows, place.width)

@@ -1,6 +1,9 @@
 //! The gated activations of feed-forward layers: gate and up `[rows, width]` make one row of the same width.
 
 pub mod host;
+mod law;
+
+pub use law::*;
 
 /// Which activation.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,9 @@
 //! `AdamW`: Adam with weight decay of its own, off the master copy of the weights.
 
 pub mod host;
+mod law;
+
+pub use law::*;
 
 /// The constants of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,6 +3,9 @@
 //! head that joins the softmax and carries no value.
 
 pub mod host;
+mod law;
+
+pub use law::*;
 
 use core::ops::Range;
 

@@ -5,6 +5,14 @@ use crate::ops::embedding::host::local;
 use crate::ops::exp::{exp_row, sum_exp};
 use crate::ops::reduce;
 
+/// Columns of logits `[tokens, width]` from one on become what no softmax sees: rows of the head that are padding.
+pub fn mask(logits: &mut [f32], width: usize, from: usize) {
+    assert!(width > 0 && logits.len().is_multiple_of(width) && from <= width, "columns of logits");
+    for row in logits.chunks_exact_mut(width) {
+        row[from..].fill(f32::NEG_INFINITY);
+    }
+}
+
 /// max `[tokens]` = the largest logit of each row.
 pub fn row_max(max: &mut [f32], logits: &[f32], width: usize) {
     assert_rows(logits.len(), max.len(), width);

@@ -3,3 +3,6 @@
 //! them.
 
 pub mod host;
+mod law;
+
+pub use law::*;

@@ -1,5 +1,6 @@
 //! The passes on the CPU.
 
+use super::Columns;
 use crate::Float;
 use crate::ops::activation::host::sigmoid;
 use crate::ops::columns;
@@ -57,76 +58,54 @@ pub fn scale_rows_sigmoid_backward<T: Float>(
     }
 }
 
-/// out `[rows, width]` = columns from.. of x `[rows, x_width]`.
-pub fn columns<T: Float>(out: &mut [T], x: &[T], rows: usize, x_width: usize, from: usize, width: usize) {
-    assert_columns(x.len(), out.len(), rows, x_width, from, width);
-    for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(x_width)) {
-        out.copy_from_slice(&x[from..][..width]);
+/// So many columns of out become columns of x, row by row.
+pub fn copy_columns<T: Float>(out: &mut [T], to: Columns, x: &[T], from: Columns, width: usize) {
+    let rows = to.rows(out.len(), width);
+    assert_eq!(rows, from.rows(x.len(), width), "columns of as many rows");
+    for (out, x) in out.chunks_exact_mut(to.all).zip(x.chunks_exact(from.all)) {
+        out[to.first..][..width].copy_from_slice(&x[from.first..][..width]);
     }
 }
 
-/// Columns from.. of out `[rows, out_width]` = x `[rows, width]`.
-pub fn set_columns<T: Float>(out: &mut [T], x: &[T], rows: usize, out_width: usize, from: usize, width: usize) {
-    assert_columns(out.len(), x.len(), rows, out_width, from, width);
-    for (out, x) in out.chunks_exact_mut(out_width).zip(x.chunks_exact(width)) {
-        out[from..][..width].copy_from_slice(x);
-    }
-}
-
-/// Columns from.. of out `[rows, out_width]` += x `[rows, width]`.
-pub fn add_columns<T: Float>(out: &mut [T], x: &[T], rows: usize, out_width: usize, from: usize, width: usize) {
-    assert_columns(out.len(), x.len(), rows, out_width, from, width);
-    for (out, x) in out.chunks_exact_mut(out_width).zip(x.chunks_exact(width)) {
-        add(&mut out[from..][..width], x);
-    }
-}
-
-/// Dimensions offset.. of every head of out `[tokens, heads, width]` = part `[tokens, part_width]`: the rotary key that
-/// the heads of latent attention share.
-pub fn broadcast_head<T: Float>(out: &mut [T], part: &[T], heads: usize, width: usize, offset: usize) {
-    let part_width = part_width(out.len(), part.len(), heads, width, offset);
-    for (out, part) in out.chunks_exact_mut(heads * width).zip(part.chunks_exact(part_width)) {
-        for head in out.chunks_exact_mut(width) {
-            head[offset..][..part_width].copy_from_slice(part);
+/// The same columns of x go to each of the heads of a row: the rotary key that the heads of latent attention share.
+pub fn share_columns<T: Float>(out: &mut [T], to: Columns, heads: usize, x: &[T], from: Columns, width: usize) {
+    let rows = to.rows(out.len(), width);
+    assert_eq!(rows, from.rows(x.len(), width) * heads, "heads of as many rows");
+    for (heads, x) in out.chunks_exact_mut(heads * to.all).zip(x.chunks_exact(from.all)) {
+        for head in heads.chunks_exact_mut(to.all) {
+            head[to.first..][..width].copy_from_slice(&x[from.first..][..width]);
         }
     }
 }
 
-/// The backward pass of [`broadcast_head`]: part `[tokens, part_width]` = the sum over heads of dimensions offset.. of
-/// d `[tokens, heads, width]`.
-pub fn reduce_heads<T: Float>(part: &mut [T], d: &[T], heads: usize, width: usize, offset: usize) {
-    let part_width = part_width(d.len(), part.len(), heads, width, offset);
-    for (part, d) in part.chunks_exact_mut(part_width).zip(d.chunks_exact(heads * width)) {
-        part.fill(T::default());
-        columns::accumulate(part, heads, |head, columns, sums| {
-            for (sum, d) in sums.iter_mut().zip(&d[head * width + offset..][columns]) {
-                *sum += d.to_f32();
+/// The backward pass of [`share_columns`]: columns of out become the sums of columns of the heads of x.
+pub fn sum_columns<T: Float>(out: &mut [T], to: Columns, heads: usize, x: &[T], from: Columns, width: usize) {
+    let rows = from.rows(x.len(), width);
+    assert_eq!(rows, to.rows(out.len(), width) * heads, "heads of as many rows");
+    for (out, x) in out.chunks_exact_mut(to.all).zip(x.chunks_exact(heads * from.all)) {
+        let out = &mut out[to.first..][..width];
+        out.fill(T::default());
+        columns::accumulate(out, heads, |head, columns, sums| {
+            for (sum, x) in sums.iter_mut().zip(&x[head * from.all + from.first..][columns]) {
+                *sum += x.to_f32();
             }
         });
+    }
+}
+
+impl Columns {
+    /// The rows of so many elements, some columns of which are in them.
+    fn rows(self, elements: usize, width: usize) -> usize {
+        let Self { all, first } = self;
+        assert!(all > 0 && first + width <= all, "{width} columns from {first} of {all}");
+        assert!(elements.is_multiple_of(all), "{elements} elements in rows of {all}");
+        elements / all
     }
 }
 
 /// Panics unless the elements are `rows` rows of `width`.
 fn assert_rows(elements: usize, rows: usize, width: usize) {
     assert!(width > 0 && elements == rows * width, "{rows} rows of {width} in {elements} elements");
-}
-
-/// Panics unless columns from..from + width are in a matrix `[rows, whole_width]`, and a part of it is `[rows, width]`.
-fn assert_columns(whole: usize, part: usize, rows: usize, whole_width: usize, from: usize, width: usize) {
-    assert_rows(whole, rows, whole_width);
-    assert_rows(part, rows, width);
-    assert!(from + width <= whole_width, "{width} columns from {from} of {whole_width}");
-}
-
-/// The width of a part `[tokens, part_width]` in the heads of a tensor `[tokens, heads, width]`.
-fn part_width(whole: usize, part: usize, heads: usize, width: usize, offset: usize) -> usize {
-    assert!(heads * width > 0 && whole.is_multiple_of(heads * width), "heads: a slice and its shape");
-    let tokens = whole / (heads * width);
-    // Without tokens any width fits.
-    let part_width = part.checked_div(tokens).unwrap_or(1);
-    assert!(part_width > 0 && part == tokens * part_width, "a part of heads: a slice and its shape");
-    assert!(offset + part_width <= width, "{part_width} dimensions from {offset} of {width}");
-    part_width
 }
 
 #[cfg(test)]

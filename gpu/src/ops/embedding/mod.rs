@@ -2,3 +2,6 @@
 //! the whole.
 
 pub mod host;
+mod law;
+
+pub use law::*;

@@ -6,6 +6,7 @@
 use super::kernel::{Blocks, View, multiply};
 use crate::Float;
 use crate::ops::columns;
+use crate::ops::reduce::dot;
 
 /// What a product packs at once: 192 KiB of A and 512 KiB of B.
 const BLOCKS: Blocks = Blocks { m: 192, n: 512, k: 256 };
@@ -32,11 +33,11 @@ impl Gemm {
 
     /// The output of a linear layer: y `[m, n]` = x `[m, k]` wᵀ with w `[n, k]`, added to what y holds if it
     /// accumulates.
-    pub fn forward<T: Float, W: Float>(
+    pub fn forward<Y: Float, X: Float, W: Float>(
         &self,
         scratch: &mut [f32],
-        y: &mut [T],
-        x: &[T],
+        y: &mut [Y],
+        x: &[X],
         w: &[W],
         m: usize,
         n: usize,
@@ -49,11 +50,11 @@ impl Gemm {
 
     /// The gradient of its input: dx `[m, k]` = dy `[m, n]` w with w `[n, k]`, added to what dx holds if it
     /// accumulates.
-    pub fn input<T: Float, W: Float>(
+    pub fn input<X: Float, Y: Float, W: Float>(
         &self,
         scratch: &mut [f32],
-        dx: &mut [T],
-        dy: &[T],
+        dx: &mut [X],
+        dy: &[Y],
         w: &[W],
         m: usize,
         n: usize,
@@ -65,12 +66,12 @@ impl Gemm {
     }
 
     /// The gradient of its weight: dw `[n, k]` += dyᵀ x with dy `[m, n]` and x `[m, k]`.
-    pub fn weight<T: Float, G: Float>(
+    pub fn weight<G: Float, Y: Float, X: Float>(
         &self,
         scratch: &mut [f32],
         dw: &mut [G],
-        dy: &[T],
-        x: &[T],
+        dy: &[Y],
+        x: &[X],
         m: usize,
         n: usize,
         k: usize,
@@ -119,6 +120,40 @@ pub fn bias_backward<T: Float, G: Float>(db: &mut [G], dy: &[T], m: usize, n: us
             *sum += dy.to_f32();
         }
     });
+}
+
+/// y `[m, n]` += bias `[n]` times each row's scale `[m]`.
+pub fn scaled_bias_forward<T: Float, W: Float>(y: &mut [T], bias: &[W], scale: &[f32], n: usize) {
+    assert_lengths("y += scale bias", [(y.len(), scale.len() * n), (bias.len(), n)]);
+    if n == 0 {
+        return;
+    }
+    for (y, scale) in y.chunks_exact_mut(n).zip(scale) {
+        for (y, bias) in y.iter_mut().zip(bias) {
+            *y = T::of_f32(y.to_f32() + scale * bias.to_f32());
+        }
+    }
+}
+
+/// db `[n]` += the column sums of dy `[m, n]`, each row times its scale, and the gradients of the scales `[m]` += dy bias.
+pub fn scaled_bias_backward<T: Float, W: Float, G: Float>(
+    db: &mut [G],
+    d_scale: &mut [f32],
+    dy: &[T],
+    bias: &[W],
+    scale: &[f32],
+    n: usize,
+) {
+    let m = scale.len();
+    assert_lengths("db += scale dy", [(db.len(), n), (d_scale.len(), m), (dy.len(), m * n), (bias.len(), n)]);
+    columns::accumulate(db, m, |row, columns, sums| {
+        for (sum, dy) in sums.iter_mut().zip(&dy[row * n..][columns]) {
+            *sum += scale[row] * dy.to_f32();
+        }
+    });
+    for (row, d_scale) in d_scale.iter_mut().enumerate() {
+        *d_scale += dot(&dy[row * n..][..n], bias);
+    }
 }
 
 /// Panics unless each slice is as long as its shape says.

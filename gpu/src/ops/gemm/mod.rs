@@ -2,6 +2,9 @@
 //! the input, the gradient of the weight, and the bias.
 
 pub mod host;
+mod law;
+
+pub use law::*;
 mod kernel;
 
 pub(crate) use kernel::{Blocks, View, multiply};

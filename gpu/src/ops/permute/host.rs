@@ -73,6 +73,16 @@ pub fn gather<T: Float>(rows: &mut [T], x: &[T], order: &[i32], k: usize, width:
     }
 }
 
+/// rows[places[i]] = x[i], of rows and x `[places.len(), width]`: each row goes to its place.
+pub fn scatter<T: Float>(rows: &mut [T], x: &[T], places: &[i32], width: usize) {
+    assert!(width > 0 && x.len() == places.len() * width && rows.len() == x.len(), "rows and their places");
+    for (x, place) in x.chunks_exact(width).zip(places) {
+        if let Some(place) = optional(*place) {
+            rows[place * width..][..width].copy_from_slice(x);
+        }
+    }
+}
+
 /// out `[order.len()]` = the value of each copy, of values `[tokens * k]`; 0 in an empty slot.
 pub fn gather_scalars(out: &mut [f32], values: &[f32], order: &[i32]) {
     assert_eq!(out.len(), order.len(), "values of copies: slices of one length");

@@ -2,3 +2,6 @@
 //! copies of an expert are the rows of one matrix product.
 
 pub mod host;
+mod law;
+
+pub use law::*;

@@ -1,3 +1,6 @@
 //! Root-mean-square norm of a row: y = x * rsqrt(mean(x²) + eps) * w, eps inside the root.
 
 pub mod host;
+mod law;
+
+pub use law::*;

@@ -1,6 +1,9 @@
 //! Rotary position embedding: pair p of the rotated dimensions turns by position * theta^(-2p / rotary).
 
 pub mod host;
+mod law;
+
+pub use law::*;
 
 /// Which two dimensions turn together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,9 @@
 //! the weights do.
 
 pub mod host;
+mod law;
+
+pub use law::*;
 
 /// How logits become scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
