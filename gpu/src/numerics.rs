@@ -78,6 +78,7 @@ impl Numerics {
         {
             return Err(Unsupported(format!("`hidden_act` = \"{activation}\": the step computes \"silu\"")));
         }
+        unwindowed(&config, kind)?;
         let theta = config.pointer("/rope_parameters/rope_theta").and_then(Value::as_f64).or(number("rope_theta"));
         let sigmoid = match config.get("scoring_func").and_then(Value::as_str) {
             Some(score) => score == "sigmoid",
@@ -137,6 +138,16 @@ impl Kind {
             "gpt_oss" => Self::GptOss,
             _ => return None,
         })
+    }
+}
+
+/// Only gpt-oss has windows that are part of its architecture.
+fn unwindowed(config: &Value, kind: Kind) -> Result<(), Unsupported> {
+    let is_on = config.get("use_sliding_window").and_then(Value::as_bool).unwrap_or(kind == Kind::Mixtral);
+    let window = config.get("sliding_window").and_then(Value::as_u64).filter(|_| is_on && kind != Kind::GptOss);
+    match window {
+        None | Some(0) => Ok(()),
+        Some(window) => Err(Unsupported(format!("`sliding_window` = {window}: the step has none in this model"))),
     }
 }
 

@@ -20,6 +20,17 @@ fn every_second_layer() {
     }
 }
 
+/// Some layers may be dense though others around them have experts; others then count as if they had.
+#[test]
+fn dense_layers_among_others() {
+    let some = with("qwen3-30b-a3b", "mlp_only_layers", Some("[0, 47, 9]")).expect("it can be read").layers;
+    assert_eq!(some, Layers { dense: 3, moe: 45, ffn: 6144, list: LayerList::parse("aA*8aA*37a"), ..Layers::DEFAULT });
+    let fault = fault("qwen3-30b-a3b", "mlp_only_layers", Some("[3, 48]")).to_string();
+    assert!(fault.contains("holds 48; there are 48 layers, from 0"), "{fault}");
+    let renamed = with("qwen3-30b-a3b", "num_experts", None).expect_err("there is no number of experts").to_string();
+    assert!(renamed.contains("the config lacks `num_experts`"), "{renamed}");
+}
+
 /// A list says what each layer is: of each exactly one thing that is known.
 #[test]
 fn layers_are_listed() {

@@ -222,7 +222,7 @@ fn what_is_not_supported_is_named() {
         ("nemotron-3-nano-30b-a3b", "num_nextn_predict_layers", "1"),
         ("nemotron-3-nano-30b-a3b", "use_bias", "true"),
         ("nemotron-3-nano-30b-a3b", "use_conv_bias", "false"),
-        ("qwen3-30b-a3b", "mlp_only_layers", "[0]"),
+        ("deepseek-v2", "mlp_bias", "true"),
         ("qwen3-next-80b-a3b", "attn_output_gate", "false"),
         ("qwen3-next-80b-a3b", "decoder_sparse_step", "2"),
         ("qwen3-next-80b-a3b", "mlp_only_layers", "[0]"),

@@ -22,7 +22,12 @@ pub(super) const DEEPSEEK_V2: ModelType = ModelType {
     class: &[r#"["DeepseekV2ForCausalLM"]"#],
     naming: &Naming::LLAMA,
     idle: Idle {
-        only: &[("attention_bias", &["false"]), ("hidden_act", &[r#""silu""#]), ("moe_layer_freq", &["1"])],
+        only: &[
+            ("attention_bias", &["false"]),
+            ("hidden_act", &[r#""silu""#]),
+            ("mlp_bias", &["false"]),
+            ("moe_layer_freq", &["1"]),
+        ],
         ignored: IGNORED,
     },
     read: deepseek_v2,
