@@ -1,5 +1,7 @@
-//! The activations on the CPU. A scale per row takes in the routing weight of a token's copy: the layer below has no
-//! bias or none that the weight leaves out.
+//! The activations on the CPU.
+//!
+//! A scale per row is the routing weight of a token's copy, taken in before the matrix that follows instead of after it.
+//! That is the same where the matrix has no bias; the bias of gpt-oss has to be scaled on its own.
 
 use super::Activation;
 use crate::Float;

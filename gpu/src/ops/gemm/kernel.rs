@@ -101,14 +101,12 @@ pub(crate) fn multiply<A: Float, B: Float>(
     }
 }
 
-/// Widens lanes `[lanes, depth]` into strips of `width` lanes, each `[depth, width]`; the last strip ends in zeros.
+/// Widens lanes `[lanes, depth]` into strips of `width` lanes, each `[depth, width]`. Lanes that the
+/// last strip lacks hold anything: no sum of theirs is kept.
 fn pack<'a, T: Float>(strips: &'a mut [f32], lanes: View<T>, count: usize, depth: usize, width: usize) -> &'a [f32] {
     let strips = &mut strips[..count.next_multiple_of(width) * depth];
     for (strip, first) in strips.chunks_exact_mut(width * depth).zip((0..count).step_by(width)) {
         let used = width.min(count - first);
-        if used < width {
-            strip.fill(0.0);
-        }
         let lanes = lanes.below(first);
         if lanes.row == 1 {
             // Lanes lie side by side: a copy of each depth.

@@ -16,8 +16,8 @@ pub const fn backward_scratch_len(shape: &Shape, threads: usize) -> usize {
     threads * (TILE * (shape.width + shape.value + 2 * TILE) + PRODUCT_SCRATCH)
 }
 
-/// dq, dk and dv, shaped as q, k and v, from `do_` and what [`super::forward()`] took and gave; dsinks `[heads]` is added
-/// to. delta `[batch, heads, sequence]` becomes the sum of do * o of each query and head.
+/// dq, dk and dv, shaped as q, k and v, from `do_` and what [`super::forward()`] took and gave; dsinks `[heads]` is
+/// added to. delta `[batch, heads, sequence]` becomes the sum of do * o of each query and head.
 pub fn backward<T: Float, W: Float, G: Float>(
     dq: &mut [T],
     dk: &mut [T],

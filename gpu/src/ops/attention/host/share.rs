@@ -39,6 +39,7 @@ pub(super) fn share<A: Send, B: Send>(
 #[cfg(test)]
 mod tests {
     use super::{TILE, share};
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn every_row_is_in_one_share() {
@@ -46,9 +47,11 @@ mod tests {
             for threads in 1..5 {
                 let (mut a, mut b) = (vec![0; 2 * rows], vec![0; rows]);
                 let mut scratch = vec![0.0; 3 * threads];
+                let calls = AtomicUsize::new(0);
                 share(threads, 0..rows, &mut a, &mut b, &mut scratch, &|row| row, &|rows, a, b, scratch| {
                     assert!(a.len() == 2 * rows.len() && b.len() == rows.len() && scratch.len() >= 3);
                     assert!(rows.start.is_multiple_of(TILE));
+                    calls.fetch_add(1, Ordering::Relaxed);
                     for (b, row) in b.iter_mut().zip(rows) {
                         *b += row + 1;
                     }
@@ -56,6 +59,8 @@ mod tests {
                         *a += 1;
                     }
                 });
+                let calls = calls.into_inner();
+                assert!(calls <= threads && (calls > 1) == (threads > 1 && rows > TILE), "{rows} {threads}: {calls}");
                 assert!(b.iter().enumerate().all(|(i, b)| *b == i + 1), "{rows} {threads}");
                 assert!(a.iter().all(|a| *a == 1), "{rows} {threads}");
             }
