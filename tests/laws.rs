@@ -337,7 +337,8 @@ const BREACHES: &[Breach] = &[
         s.layout.accounting = Accounting::REFERENCE;
     }),
     ("reference-blocks", |s| {
-        layers(s, "(a)*3(e)*58");
+        layers(s, "(ad)*3(ae)*58");
+        s.architecture.mtp = 0;
         s.layout.accounting = Accounting::REFERENCE;
     }),
     ("reference-lacks", |s| (s.layout.accounting, s.architecture.norm) = (Accounting::REFERENCE, Norm::Layer)),

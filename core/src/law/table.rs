@@ -977,7 +977,7 @@ pub const LAWS: &[Law] = &[
         &[Key::Schedule],
         Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Gpipe as u64]),
         When::Reference,
-        "the reference step runs these schedules",
+        "the reference step runs `one_f_one_b` and `gpipe`",
     ),
     law(
         "reference-zero",
@@ -1005,7 +1005,7 @@ pub const LAWS: &[Law] = &[
         &[Key::PrecisionWeights],
         Rule::OneOf(Key::PrecisionWeights, &[Dtype::Fp32 as u64, Dtype::Bf16 as u64]),
         When::Reference,
-        "the reference step computes in these formats",
+        "the reference step computes in fp32 and bf16",
     ),
     law(
         "reference-gradients",
@@ -1026,7 +1026,7 @@ pub const LAWS: &[Law] = &[
         &[Key::PrecisionMoments],
         Rule::OneOf(Key::PrecisionMoments, &[Dtype::Fp32 as u64, Dtype::Bf16 as u64]),
         When::Reference,
-        "the optimizer of the reference step keeps moments in these formats",
+        "the optimizer of the reference step keeps moments in fp32 or bf16",
     ),
     law(
         "reference-norms",

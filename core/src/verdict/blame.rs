@@ -210,7 +210,7 @@ pub(super) const fn laws_on(key: Key, numbers: &Numbers) -> LawSet {
 }
 
 /// The first key of a law that was written, else the first; of stages that take more layers than there are, not `pp`; of
-/// layers that do not fall to chunks, the chunks.
+/// layers that do not fall to chunks, the chunks; of keys that should all be left out, one that is not.
 const fn likeliest(law: &Law, numbers: &Numbers, written: KeySet) -> Key {
     let misfit = match law.rule {
         Rule::LayersFallToStages => match law::division(numbers) {
@@ -222,9 +222,11 @@ const fn likeliest(law: &Law, numbers: &Numbers, written: KeySet) -> Key {
     if matches!(misfit, Some(Misfit::Chunks(..))) && written.has(Key::MeshVpp) {
         return Key::MeshVpp;
     }
+    let leaves_out = matches!(law.rule, Rule::AtMost(Quantity::Sum(_), Quantity::Just(0)));
     let mut i = matches!(misfit, Some(Misfit::Layers)) as usize;
     while i < law.at.len() {
-        if written.has(law.at[i]) {
+        let is_there = if leaves_out { numbers.of(law.at[i]) > 0 } else { written.has(law.at[i]) };
+        if is_there {
             return law.at[i];
         }
         i += 1;

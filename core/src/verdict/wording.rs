@@ -190,6 +190,9 @@ impl Violation {
                 text.str("`recompute` = selective, and no key of `modules` is on")
             }
             Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
+            Rule::AtMost(Quantity::LayersOf(_), _) if matches!(law.when, When::Reference) => {
+                layers_with(text, law.rule, spec).str(" with a mixer, which the reference step does not compute")
+            }
             Rule::AtMost(Quantity::LayersOf(_), _) => {
                 layers_with(text, law.rule, spec).str(" with a mixer, and no `mixer` is given")
             }
@@ -311,6 +314,9 @@ impl Violation {
             Rule::OneOf(..) if matches!(law.when, When::NoSelective) => {
                 return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
             }
+            Rule::OneOf(Key::PrecisionWeights, _) => {
+                return text.str("write `fp32` or `bf16`, for `weights` and `activations` alike");
+            }
             Rule::AtMost(Quantity::Product(_), _) if matches!(law.when, When::Transformers | When::Torchtitan) => {
                 return text.str("write `accounting: megatron_core`, or leave these degrees at 1");
             }
@@ -354,12 +360,18 @@ impl Violation {
         };
         match law.rule {
             Rule::LayersFallToStages => stages_help(text, spec),
+            Rule::Equal(_, Quantity::Layers) if matches!(law.when, When::Reference) => {
+                text.str("write `a` and `A` for all layers, or another `accounting`")
+            }
             Rule::Equal(Quantity::ListedStages | Quantity::ListedLayers | Quantity::ListedMtp, _) => {
                 list_help(text, spec)
             }
             Rule::AtLeast(Quantity::ListedMtpRank, _) => list_help(text, spec),
             Rule::AtLeast(Quantity::LayersOf(_), _) => {
                 text.str("write `m` for its layers in `layers.list`, such as \"(MMMA)*12\", or `mixer: none`")
+            }
+            Rule::AtMost(Quantity::LayersOf(_), _) if matches!(law.when, When::Reference) => {
+                text.str("write `a` and `A` for all layers, or another `accounting`")
             }
             Rule::AtMost(Quantity::LayersOf(_), _) => {
                 text.str("write `mixer: …` of one of its kinds, or `a` for layers with attention")

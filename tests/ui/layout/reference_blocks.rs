@@ -1,0 +1,26 @@
+// reference-blocks: layers of one block each.
+use moe_model::moe_model;
+
+moe_model! {
+    /// DeepSeek-V3.
+    pub struct DeepSeekV3;
+
+    hidden: 7168,
+    vocab: 129_280,
+    layers: layers { dense: 3, moe: 58, ffn: 18_432, list: "((a)(d))*3((a)(e))*58" },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
+    },
+    norms_per_layer: 1,
+
+    layout Cluster: layout {
+        mesh: mesh { dp: 64, pp: 2, ep: 64 },
+        zero: optimizer,
+        batch: batch { sequence: 4096, count: 32 },
+        recompute: full,
+        accounting: reference,
+    },
+}
+
+fn main() {}
