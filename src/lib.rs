@@ -280,6 +280,24 @@ pub trait Model {
     const ARCHITECTURE: spec::Architecture;
     /// Every layout by name, over its architecture. Each is valid if the model compiled.
     const LAYOUTS: &'static [(&'static str, Spec)];
+
+    /// The reference step of one rank of a layout, by the type that the declaration makes of it: that of layout `Main` of
+    /// `Small` is `SmallMain`. Weights, gradients and optimizer state are set aside, each allocation asserted.
+    ///
+    /// # Errors
+    /// If memory is refused, or a weight is missing.
+    #[cfg(feature = "step")]
+    fn reference_step<L: gpu::step::Reference<Model = Self>, D: gpu::Device>(
+        stage: u64,
+        device: D,
+        numerics: gpu::Numerics,
+        source: &mut dyn gpu::step::Source,
+    ) -> Result<gpu::Step<D, L, L::Weights, L::Moments>, gpu::StepError>
+    where
+        Self: Sized,
+    {
+        gpu::Step::new(L::PLAN, stage, device, numerics, source)
+    }
 }
 
 /// What expansions call. Not for use by hand: it changes without notice.
@@ -288,6 +306,41 @@ pub mod __private {
     pub use moe_model_core::Spec as __Spec;
     pub use moe_model_core::verdict::{LawSet as __LawSet, enforce as __enforce, enforce_budget as __enforce_budget};
     pub use moe_model_macros::editor as __editor;
+    pub use crate::{moe_model_smoke as __smoke, moe_model_step as __step};
+}
+
+/// What expansions have beside plans, where there is a step.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(feature = "step")]
+macro_rules! moe_model_step {
+    ($($items:tt)*) => { $($items)* };
+}
+
+/// Nothing of it where there is none.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(feature = "step"))]
+macro_rules! moe_model_step {
+    ($($items:tt)*) => {};
+}
+
+/// Generated tests, where there is a step to run.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(feature = "step")]
+macro_rules! moe_model_smoke {
+    ($($items:tt)*) => { $($items)* };
+}
+
+/// What tests need.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(feature = "step"))]
+macro_rules! moe_model_smoke {
+    ($($items:tt)*) => {
+        compile_error!("`smoke` runs the reference step: turn on feature `step` of the crate `moe-model`");
+    };
 }
 
 /// The README's declaration compiles and says what it claims.

@@ -214,6 +214,37 @@ pub struct Sizes {
     pub own_tokens: Dim,
 }
 
+/// The dimensions of a model that its step names, each with its name there: `gpu::shapes::Shapes`.
+impl Sizes {
+    /// How many there are.
+    pub const NAMED: usize = 16;
+
+    /// All of them.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, Dim); Self::NAMED] {
+        // Under latent attention each query head has a key and a value.
+        let is_latent = !matches!(self.kv_rank.symbol, Symbol::None);
+        [
+            ("Hidden", self.hidden),
+            ("Vocab", self.vocab),
+            ("Heads", self.heads),
+            ("KvHeads", if is_latent { self.heads } else { self.kv_heads }),
+            ("QueryKey", if is_latent { self.query_key } else { self.head_dim }),
+            ("Value", self.value),
+            ("QRank", self.q_rank),
+            ("KvRank", self.kv_rank),
+            ("Nope", self.nope),
+            ("Rope", self.rope),
+            ("Ffn", self.dense_ffn),
+            ("Experts", self.experts),
+            ("LocalExperts", self.local_experts),
+            ("Active", self.active),
+            ("ExpertFfn", self.expert_ffn),
+            ("SharedFfn", self.shared_ffn),
+        ]
+    }
+}
+
 /// What a rank has between blocks, of its own tokens.
 impl Sizes {
     /// So many numbers for each token.

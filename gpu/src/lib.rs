@@ -20,7 +20,11 @@ pub mod numerics;
 #[cfg(feature = "step")]
 pub mod ops;
 #[cfg(feature = "step")]
+pub mod random;
+#[cfg(feature = "step")]
 pub mod shapes;
+#[cfg(feature = "step")]
+pub mod smoke;
 #[cfg(feature = "step")]
 pub mod step;
 #[cfg(feature = "step")]

@@ -6,7 +6,7 @@
 
 use crate::{Dim, ShardOf};
 use moe_model_core::Plan;
-use moe_model_core::spec::{Attention, Pool};
+use moe_model_core::spec::Pool;
 
 /// A named dimension, of a length that types or a plan say.
 pub trait Axis: 'static {
@@ -116,7 +116,9 @@ impl Lengths {
         let sizes = plan.sizes();
         let (batch, layout) = (sizes.batch.local, &plan.spec().layout);
         let (tokens, rows) = (batch * sizes.own_tokens.local, plan.routed_rows(Pool::Group));
-        let is_latent = matches!(plan.spec().architecture.attention, Attention::Mla(_));
+        let [hidden, vocab, heads, kv_heads, query_key, value, q_rank, kv_rank, nope, rope, ffn, rest @ ..] =
+            sizes.named().map(|(_, dim)| n(dim.local));
+        let [experts, local_experts, active, expert_ffn, shared_ffn] = rest;
         let flat = |role, group| {
             let inventory = plan.inventory(stage);
             let entry = inventory.iter().find(|entry| entry.role == role && entry.expert_group == group);
@@ -133,22 +135,22 @@ impl Lengths {
             keys: n(sizes.sequence.local),
             rows: n(rows),
             sorted: n(if layout.mesh.ep > 1 { tokens * sizes.active.local } else { rows }),
-            hidden: n(sizes.hidden.local),
-            vocab: n(sizes.vocab.local),
-            heads: n(sizes.heads.local),
-            kv_heads: n(if is_latent { sizes.heads.local } else { sizes.kv_heads.local }),
-            query_key: n(if is_latent { sizes.query_key.local } else { sizes.head_dim.local }),
-            value: n(sizes.value.local),
-            q_rank: n(sizes.q_rank.local),
-            kv_rank: n(sizes.kv_rank.local),
-            nope: n(sizes.nope.local),
-            rope: n(sizes.rope.local),
-            ffn: n(sizes.dense_ffn.local),
-            experts: n(sizes.experts.local),
-            local_experts: n(sizes.local_experts.local),
-            active: n(sizes.active.local),
-            expert_ffn: n(sizes.expert_ffn.local),
-            shared_ffn: n(sizes.shared_ffn.local),
+            hidden,
+            vocab,
+            heads,
+            kv_heads,
+            query_key,
+            value,
+            q_rank,
+            kv_rank,
+            nope,
+            rope,
+            ffn,
+            experts,
+            local_experts,
+            active,
+            expert_ffn,
+            shared_ffn,
             tensor_ranks: n(layout.mesh.tp),
             dense_parameters,
             expert_parameters,

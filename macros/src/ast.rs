@@ -20,8 +20,17 @@ pub(crate) struct Declaration {
     /// Keys of the architecture.
     pub(crate) entries: Vec<Entry>,
     pub(crate) layouts: Vec<LayoutItem>,
+    pub(crate) smokes: Vec<SmokeItem>,
     /// Whether a key could not be read.
     pub(crate) broken: bool,
+}
+
+/// `smoke Name: smoke { … }`: tests of a layout, and what is smaller where they compute.
+pub(crate) struct SmokeItem {
+    /// The layout.
+    pub(crate) layout: Ident,
+    /// Keys of the architecture and of the layout.
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// `layout Name: layout { … }`.
@@ -109,16 +118,18 @@ pub(crate) fn parse(input: TokenStream, report: &mut Report) -> Option<Declarati
             return None;
         }
     };
-    let (mut entries, mut layouts, mut broken) = (Vec::new(), Vec::new(), false);
+    let (mut entries, mut layouts, mut smokes, mut broken) = (Vec::new(), Vec::new(), Vec::new(), false);
     for mut chunk in chunks(head.rest, report) {
         mend_keyword(&mut chunk.tokens, report);
-        if is_layout_item(&chunk.tokens) {
+        if is_smoke_item(&chunk.tokens) {
+            smokes.extend(smoke_item(&chunk.tokens, report));
+        } else if is_layout_item(&chunk.tokens) {
             layouts.extend(layout_item(&chunk.tokens, report));
         } else {
             broken |= read_entry(chunk, &mut entries, report);
         }
     }
-    Some(Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries, layouts, broken })
+    Some(Declaration { attrs: head.attrs, vis: head.vis, name: head.name, entries, layouts, smokes, broken })
 }
 
 /// Reports a layout whose keyword is misspelt or missing, and puts it there: `Name: layout { … }` is one all the same.
@@ -176,6 +187,29 @@ fn layout_item(chunk: &[TokenTree], report: &mut Report) -> Option<LayoutItem> {
     }
     let (entries, base, broken) = layout_body(body, report);
     Some(LayoutItem { attrs, name: name.clone(), entries, base, broken })
+}
+
+/// Whether a chunk is `smoke Name…`.
+fn is_smoke_item(chunk: &[TokenTree]) -> bool {
+    matches!(chunk, [TokenTree::Ident(keyword), TokenTree::Ident(_), ..] if keyword == "smoke")
+}
+
+/// Reads `smoke Name: smoke { … }`; a broken one is reported.
+fn smoke_item(chunk: &[TokenTree], report: &mut Report) -> Option<SmokeItem> {
+    let [TokenTree::Ident(_), TokenTree::Ident(layout), rest @ ..] = chunk else { return None };
+    match rest {
+        [colon, TokenTree::Ident(kind), TokenTree::Group(body)]
+            if is_punct(colon, ':') && kind == "smoke" && body.delimiter() == Delimiter::Brace =>
+        {
+            let (entries, _) = entries(body, report);
+            Some(SmokeItem { layout: layout.clone(), entries })
+        }
+        _ => {
+            let help = "where the braces hold what is smaller: keys of the architecture and of the layout";
+            report.error(layout, format!("tests of a layout are written `smoke {layout}: smoke {{ … }}`, {help}"));
+            None
+        }
+    }
 }
 
 /// How many tokens the attributes in front take.
@@ -285,14 +319,16 @@ fn starts_entry(chunk: &[TokenTree], i: usize) -> bool {
     let (ends_value, may_be_any) = match &chunk[i - 1] {
         TokenTree::Literal(_) => (true, is_behind_entry),
         TokenTree::Group(group) => (group.delimiter() != Delimiter::Bracket, is_behind_entry),
-        TokenTree::Ident(word) => (true, is_behind_entry && word != "layout"),
+        TokenTree::Ident(word) => (true, is_behind_entry && word != "layout" && word != "smoke"),
         TokenTree::Punct(_) => (false, false),
     };
     let is_key = |written: &Ident| *written == source::KEY || Key::ALL.iter().any(|key| *written == key.name());
     let is_colon =
         |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == ':' && p.spacing() == Spacing::Alone);
     let begins = match &chunk[i + attributes_length(&chunk[i..])..] {
-        [TokenTree::Ident(layout), TokenTree::Ident(_), colon, ..] if layout == "layout" => is_colon(colon),
+        [TokenTree::Ident(item), TokenTree::Ident(_), colon, ..] if item == "layout" || item == "smoke" => {
+            is_colon(colon)
+        }
         [TokenTree::Ident(key), colon, ..] => is_colon(colon) && (may_be_any || is_key(key)),
         [first, second, TokenTree::Ident(_)] => is_punct(first, '.') && is_punct(second, '.'),
         _ => false,

@@ -4,6 +4,7 @@
 use crate::judge::{Warning, is_silencing};
 use crate::lower::{Model, NamedLayout, Part};
 use crate::report::Report;
+use crate::typed;
 use moe_model_core::law::{BUDGET_LAWS, LAWS, Law, Rule, When};
 use moe_model_core::verdict::LawSet;
 use moe_model_core::{Key, KeySet};
@@ -17,15 +18,15 @@ use syn::ext::IdentExt;
 pub(crate) fn expand(model: &Model, warnings: &[Warning], report: Report) -> TokenStream {
     if report.is_empty() {
         let laws = deferred_laws(model, true);
-        let items = items(model, true, warnings);
+        let (items, typed) = (items(model, true, warnings), typed::items(model, true));
         let warnings = warnings.iter().map(warning);
-        return quote!(#items #laws #(#warnings)*);
+        return quote!(#items #typed #laws #(#warnings)*);
     }
     let errors = report.into_errors();
-    let items = items(model, false, warnings);
+    let (items, typed) = (items(model, false, warnings), typed::items(model, false));
     // What only the compiler knows is judged all the same: one error never hides another.
     let laws = deferred_laws(model, false);
-    quote!(#errors #items #laws)
+    quote!(#errors #items #typed #laws)
 }
 
 /// A warning on stable Rust: the use of something deprecated, whose note is the text. What the layouts that it concerns
@@ -62,7 +63,7 @@ fn beside_editors(block: &TokenStream) -> TokenStream {
 
 /// The type with its constants; those of the smallest model where something is wrong.
 fn items(model: &Model, valid: bool, warnings: &[Warning]) -> TokenStream {
-    let Model { attrs, vis, name, architecture, layouts, file } = model;
+    let Model { attrs, vis, name, architecture, layouts, file, .. } = model;
     let literal = if valid { architecture.literal.clone() } else { quote!(::moe_model::spec::Architecture::DEFAULT) };
     // Beside an error the architecture as written serves only the laws that wait for the compiler.
     let written = (!valid && !architecture.broken).then(|| {

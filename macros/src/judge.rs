@@ -1,10 +1,11 @@
 //! The core's verdict on every layout, each violation at the token of the number to blame.
 
-use crate::lower::{Model, NamedLayout, Part};
+use crate::lower::{Model, NamedLayout, Part, Smoke};
 use crate::report::Report;
+use crate::typed;
 use moe_model_core::law::{Law, Rule};
 use moe_model_core::verdict::{advise, judge_known};
-use moe_model_core::{Key, Violation, Violations};
+use moe_model_core::{Bytes, Key, KeySet, Plan, Violation, Violations};
 use proc_macro2::{Ident, TokenStream};
 use syn::Attribute;
 
@@ -49,7 +50,46 @@ pub(crate) fn judge(model: &Model, report: &mut Report) -> Vec<Warning> {
     for error in errors {
         report.error(&error.place, in_layouts(model, &error));
     }
+    if report.is_empty() {
+        model.smokes.iter().for_each(|smoke| judge_smoke(model, smoke, report));
+    }
     warnings.into_iter().flat_map(|finding| warnings_of(model, finding)).collect()
+}
+
+/// The most that tests of a layout may hold on the machine that compiles.
+const SMOKE_MOST: Bytes = Bytes::gib(1);
+
+/// Judges the model of tests: it keeps every law too, all its numbers are known, and it fits on any machine.
+fn judge_smoke(model: &Model, smoke: &Smoke, report: &mut Report) {
+    let Smoke { layout: name, small } = smoke;
+    let note = format!("\n= note: in the tests `smoke {name}`");
+    let Some(own) = model.layouts.iter().find(|layout| layout.name == *name) else { return };
+    let Some(layout) = small.layouts.first().filter(|layout| !layout.part.broken) else { return };
+    if !typed::is_reference(own) || !typed::is_reference(layout) {
+        let help = "\n= help: write `accounting: reference` in the layout";
+        report.error(name, format!("`smoke` runs the reference step, whose memory `{name}` does not count{help}"));
+        return;
+    }
+    if own.part.unknown.union(layout.part.unknown) != KeySet::EMPTY {
+        let text = "numbers that only the compiler will know make no types, and so no tests of the reference step";
+        report.error(name, format!("{text}\n= help: write literal numbers"));
+        return;
+    }
+    let Part { spec, unknown, places, .. } = &layout.part;
+    let mut errors = Vec::new();
+    gather(&judge_known(spec, *unknown, places.written()), &layout.part, Some(layout), &mut errors);
+    for error in &errors {
+        let at = error.text.find("\n= help").unwrap_or(error.text.len());
+        let (text, help) = error.text.split_at(at);
+        report.error(&error.place, format!("{text}{note}{help}"));
+    }
+    if let Ok(plan) = Plan::new(*spec)
+        && plan.peak().bytes() > SMOKE_MOST.bytes()
+    {
+        let (peak, most) = (plan.peak(), SMOKE_MOST);
+        let help = "\n= help: state smaller numbers in its braces: `hidden`, `layers`, `experts`, `batch`, …";
+        report.error(name, format!("tests of `{name}` would hold {peak}, on a machine that computes {most}{help}"));
+    }
 }
 
 /// A finding as one warning on the layouts that do not allow it, and on each that does its own, which what it allows or

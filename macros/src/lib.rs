@@ -11,6 +11,7 @@ mod report;
 mod source;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod written;
 
 use proc_macro2::TokenStream;

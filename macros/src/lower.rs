@@ -1,7 +1,7 @@
 //! From entries to a Spec: each key is looked up in the core's table, each value read as that table says. Beside the
 //! Spec stands where each value was written, and the Rust literal made of the user's own tokens.
 
-use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
+use crate::ast::{self, Declaration, Entry, LayoutItem, SmokeItem, Value};
 use crate::report::Report;
 use crate::source::{self, Source};
 use crate::written::{constant_note, literal_help, no_choice, no_expression, outline_of, percent_help};
@@ -23,8 +23,17 @@ pub(crate) struct Model {
     pub(crate) name: Ident,
     pub(crate) architecture: Part,
     pub(crate) layouts: Vec<NamedLayout>,
+    pub(crate) smokes: Vec<Smoke>,
     /// The file that the architecture was read from, by its absolute path.
     pub(crate) file: Option<String>,
+}
+
+/// Tests of a layout.
+pub(crate) struct Smoke {
+    /// The layout.
+    pub(crate) layout: Ident,
+    /// The model at the scale that is computed, with that layout alone.
+    pub(crate) small: Model,
 }
 
 /// One layout of the model.
@@ -83,8 +92,8 @@ impl Places {
 
 /// Lowers the architecture, then each layout over it.
 pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
-    let Declaration { attrs, vis, name, mut entries, layouts, broken } = declaration;
-    let before = report.len();
+    let Declaration { attrs, vis, name, mut entries, layouts, smokes, broken } = declaration;
+    let (before, all) = (report.len(), entries.clone());
     let source = source::take(&mut entries, report);
     let is_broken = broken || matches!(source, Source::Broken) || has_broken(&entries);
     let file = if let Source::Known(known) = &source { known.file.clone() } else { None };
@@ -98,8 +107,61 @@ pub(crate) fn lower(declaration: Declaration, report: &mut Report) -> Model {
     };
     let Lowering { spec, unknown, places, report } = lowering;
     let architecture = Part { spec, unknown, places, literal, broken: is_broken || report.len() > before };
-    let layouts = lower_layouts(layouts, &architecture, report);
-    Model { attrs, vis, name, architecture, layouts, file }
+    let (layouts, known) = lower_layouts(layouts, &architecture, report);
+    let mut model = Model { attrs, vis, name, architecture, layouts, smokes: Vec::new(), file };
+    // What is wrong with what they are built on is said where that stands.
+    if report.is_empty() {
+        let smokes = smokes.into_iter().filter_map(|item| lower_smoke(item, &model, &all, &known, report));
+        let smokes: Vec<Smoke> = smokes.collect();
+        model.smokes = smokes;
+    }
+    model
+}
+
+/// The model of tests: the same but for what is smaller.
+fn lower_smoke(
+    item: SmokeItem,
+    model: &Model,
+    architecture: &[Entry],
+    layouts: &[(Ident, Vec<Entry>)],
+    report: &mut Report,
+) -> Option<Smoke> {
+    let SmokeItem { layout: name, entries } = item;
+    let Some((_, layout)) = layouts.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<String> = layouts.iter().map(|(name, _)| name.to_string()).collect();
+        let help = match nearest(&name.to_string(), names.iter().map(String::as_str)) {
+            Some(name) => did_you_mean(name).to_string(),
+            None => format!("declared are {}", listed(names.iter().map(String::as_str))),
+        };
+        report.error(&name, format!("no layout `{name}` is declared\n= help: {help}"));
+        return None;
+    };
+    let is_of =
+        |fields: &'static [Field]| move |entry: &Entry| fields.iter().any(|field| entry.key == field.key.name());
+    let (of_architecture, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_of(Architecture::FIELDS));
+    let instead = |inherited: &[Entry], own: Vec<Entry>| -> Vec<Entry> {
+        let kept = inherited.iter().filter(|entry| own.iter().all(|mine| mine.key != entry.key)).cloned();
+        kept.chain(own.iter().cloned()).collect()
+    };
+    let entries = instead(architecture, of_architecture);
+    let layout = LayoutItem {
+        attrs: Vec::new(),
+        name: name.clone(),
+        entries: instead(layout, others),
+        base: None,
+        broken: false,
+    };
+    let declaration = Declaration {
+        attrs: Vec::new(),
+        vis: Visibility::Inherited,
+        name: model.name.clone(),
+        entries,
+        layouts: vec![layout],
+        smokes: Vec::new(),
+        broken: false,
+    };
+    let small = lower(declaration, report);
+    Some(Smoke { layout: name, small })
 }
 
 /// Whether a value could not be read, which was reported where it was.
@@ -107,7 +169,10 @@ fn has_broken(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| matches!(entry.value, Value::Broken))
 }
 
-fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Report) -> Vec<NamedLayout> {
+/// The layouts, and the entries that each holds.
+type Lowered = (Vec<NamedLayout>, Vec<(Ident, Vec<Entry>)>);
+
+fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Report) -> Lowered {
     let mut layouts: Vec<NamedLayout> = Vec::new();
     // The entries that each layout so far holds, its base's included.
     let mut known: Vec<(Ident, Vec<Entry>)> = Vec::new();
@@ -141,7 +206,7 @@ fn lower_layouts(items: Vec<LayoutItem>, architecture: &Part, report: &mut Repor
         known.push((item.name.clone(), item.entries.into_iter().chain(inherited.unwrap_or_default()).collect()));
         layouts.push(NamedLayout { attrs: item.attrs, name: item.name, constant, part });
     }
-    layouts
+    (layouts, known)
 }
 
 /// What a layout takes over from the one it is built on: the keys that it does not give itself.
@@ -550,7 +615,7 @@ pub(crate) fn constant(layout: &Ident) -> Ident {
 }
 
 /// `OneNode` and `one_node` as `ONE_NODE`.
-fn capitals(name: &str) -> String {
+pub(crate) fn capitals(name: &str) -> String {
     let mut capitals = String::new();
     let mut after_small = false;
     for letter in name.trim_start_matches("r#").chars() {

@@ -71,6 +71,25 @@ pub enum Seen<'a> {
     Indices(&'a [i32]),
 }
 
+/// A layout whose dimensions are types: what `moe_model!` makes of one that is declared with literal numbers and
+/// `accounting: reference`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no typed reference step",
+    label = "not a layout with a typed step",
+    note = "a layout has one if it is declared with `accounting: reference`, and all its numbers, and those of its \
+            architecture, are literals"
+)]
+pub trait Reference: Shapes {
+    /// The model.
+    type Model;
+    /// The format of weights and activations.
+    type Weights: Format;
+    /// The format of moments.
+    type Moments: Format;
+    /// The plan.
+    const PLAN: Plan;
+}
+
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Report {
