@@ -303,10 +303,10 @@ pub trait Model {
 /// What expansions call. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::{moe_model_smoke as __smoke, moe_model_step as __step};
     pub use moe_model_core::Spec as __Spec;
     pub use moe_model_core::verdict::{LawSet as __LawSet, enforce as __enforce, enforce_budget as __enforce_budget};
     pub use moe_model_macros::editor as __editor;
-    pub use crate::{moe_model_smoke as __smoke, moe_model_step as __step};
 }
 
 /// What expansions have beside plans, where there is a step.

@@ -27,6 +27,8 @@ fn ui() {
     cases.compile_fail("tests/ui/layout/*.rs");
     cases.compile_fail("tests/ui/layouts/*.rs");
     cases.compile_fail("tests/ui/one_number/*.rs");
+    cases.compile_fail("tests/ui/smoke/*.rs");
+    cases.compile_fail("tests/ui/typed/*.rs");
     cases.compile_fail("tests/ui/values/*.rs");
     cases.compile_fail("tests/ui/warnings/*.rs");
 }

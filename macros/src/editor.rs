@@ -5,7 +5,7 @@
 //! the literal around it by their offsets. So the copy stands before all else, and is of the same length in both but
 //! for the mark: it holds what is not finished, and a comma only where the user typed one.
 
-use crate::ast::{self, Declaration, Entry, LayoutItem, Value};
+use crate::ast::{self, Declaration, Entry, LayoutItem, SmokeItem, Value};
 use crate::lower::{constant, is_string, path};
 use crate::report::Report;
 use crate::source;
@@ -39,11 +39,28 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
         let base = item.base.as_ref().map_or_else(|| quote!(#layout::DEFAULT), |base| base_of(base, &declaration));
         literal(&layout, Layout::FIELDS, &item.entries, &base)
     });
+    let smokes = declaration.smokes.iter().map(smoke);
     let words = words(&declaration.layouts);
     quote! {
         let _ = #architecture;
         #(let _ = #layouts;)*
+        #(#smokes)*
         #words
+    }
+}
+
+/// What is smaller in tests: keys of a layout, and of the architecture, what is still being typed among these.
+fn smoke(item: &SmokeItem) -> TokenStream {
+    let (architecture, layout) = (path("Architecture"), path("Layout"));
+    let is_of_layout = |entry: &Entry| Layout::FIELDS.iter().any(|field| entry.key == field.key.name());
+    let (of_layout, others): (Vec<Entry>, Vec<Entry>) = item.entries.iter().cloned().partition(is_of_layout);
+    let others = literal(&architecture, Architecture::FIELDS, &others, &quote!(#architecture::DEFAULT));
+    let of_layout = literal(&layout, Layout::FIELDS, &of_layout, &quote!(#layout::DEFAULT));
+    let name = &item.layout;
+    quote! {
+        let _ = __words::layouts::#name;
+        let _ = #others;
+        let _ = #of_layout;
     }
 }
 

@@ -88,7 +88,7 @@ fn judge_smoke(model: &Model, smoke: &Smoke, report: &mut Report) {
     {
         let (peak, most) = (plan.peak(), SMOKE_MOST);
         let help = "\n= help: state smaller numbers in its braces: `hidden`, `layers`, `experts`, `batch`, …";
-        report.error(name, format!("tests of `{name}` would hold {peak}, on a machine that computes {most}{help}"));
+        report.error(name, format!("tests of `{name}` would hold {peak} on the CPU, more than {most}{help}"));
     }
 }
 

@@ -202,11 +202,13 @@ fn editor() {
             pub use ::moe_model::spec::accounting::megatron_core as megatron_core;
             pub use ::moe_model::spec::accounting::transformers as transformers;
             pub use ::moe_model::spec::accounting::torchtitan as torchtitan;
+            pub use ::moe_model::spec::accounting::reference as reference;
             pub use ::moe_model::spec::Paper as paper;
             pub use ::moe_model::spec::WorkedExample as worked_example;
             pub use ::moe_model::spec::MegatronCore as megatron_core;
             pub use ::moe_model::spec::Transformers as transformers;
             pub use ::moe_model::spec::Torchtitan as torchtitan;
+            pub use ::moe_model::spec::Reference as reference;
         }
         pub mod target {
             pub use ::moe_model::spec::Target::Reference as reference;
@@ -553,6 +555,10 @@ fn editor() {
         pub mod accounting_normalised {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
+        }
+        pub mod accounting_kernel {
+            pub use ::moe_model::spec::Kernel::Eager as eager;
+            pub use ::moe_model::spec::Kernel::Flash as flash;
         }
         pub mod layouts {
             pub const Main: ::moe_model::spec::Layout = ::moe_model::spec::Layout::DEFAULT;
