@@ -1,5 +1,6 @@
 //! DeepSeek-V3 under the layout of arXiv:2502.07846: what each rank holds, stage by stage, without and with full
-//! recomputation, however much of its state is sharded, beside what the paper prints.
+//! recomputation, however much of its state is sharded, beside what the paper prints; and what two steps of such ranks
+//! allocated, each allocation asserted.
 //!
 //! `cargo run --release --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact integers.
 //! Every number of ours comes from the model declared below; what is typed in is what the paper prints.
@@ -12,6 +13,8 @@ mod number;
 mod paper;
 #[path = "deepseek_v3/report.rs"]
 mod report;
+#[path = "deepseek_v3/step.rs"]
+mod step;
 #[path = "deepseek_v3/tables.rs"]
 mod tables;
 #[path = "deepseek_v3/text.rs"]
@@ -50,6 +53,9 @@ moe_model! {
 
     /// The same with full recomputation.
     layout Full: layout { recompute: full, ..Paper },
+
+    /// What the step of this project holds on the same ranks, which its ledger asserts while it runs.
+    layout Step: layout { placement: placement {}, accounting: reference, ..Full },
 }
 
 // The build fails if the worst rank outgrows an H200.
@@ -59,8 +65,8 @@ fn main() -> ExitCode {
     let json = command().get_matches().get_flag("json");
     let report = match Report::new(&DeepSeekV3::PAPER, &DeepSeekV3::FULL) {
         Ok(report) => report,
-        Err(violations) => {
-            eprintln!("{violations}");
+        Err(error) => {
+            eprintln!("{error}");
             return ExitCode::from(2);
         }
     };
@@ -87,7 +93,8 @@ fn command() -> Command {
             "Memory of each rank of DeepSeek-V3 under the layout of arXiv:2502.07846.\n\n\
              Prints, for every pipeline stage, parameters, weights, gradients, optimizer state and activations,\n\
              without and with full recomputation; the static bytes under each ZeRO stage; the worst rank of each\n\
-             combination; and what the paper prints beside our numbers, with the reason where they differ.",
+             combination; what the paper prints beside our numbers, with the reason where they differ; and what two\n\
+             steps allocated, of such ranks without values and of a small model on the CPU, each one asserted.",
         )
         .arg(
             Arg::new("json")

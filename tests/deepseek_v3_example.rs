@@ -32,7 +32,7 @@ fn integer(value: &Value) -> u64 {
 #[test]
 fn json_says_what_is_behind_its_numbers() {
     let report = report();
-    assert_eq!(report["schema"], "moe-model/deepseek_v3/2");
+    assert_eq!(report["schema"], "moe-model/deepseek_v3/3");
     assert_eq!(report["micro_batches"], 32);
     assert_eq!(report["world_size"], 1024);
     assert_eq!(report["whole_model"]["parameters"]["total"], 671_026_404_352_u64);
@@ -42,6 +42,19 @@ fn json_says_what_is_behind_its_numbers() {
     assert_eq!(report["spec"]["mesh"]["ep"], 8, "the declaration is part of the report");
     let spec: Spec = serde_json::from_value(report["spec"].clone()).expect("it is a Spec as files hold it");
     assert_eq!((spec.architecture.hidden, judge(&spec).len()), (7168, 0));
+}
+
+/// Ranks of the paper's layout and of a small model hold what their budgets say, in two steps that ran.
+#[test]
+fn json_has_what_the_step_allocated() {
+    let report = report();
+    let rows = report["step"].as_array().expect("it is a list");
+    assert_eq!(rows.iter().filter(|row| row["device"] == "meta").count(), 3);
+    assert_eq!(rows.iter().filter(|row| row["device"] == "host").count(), 4);
+    for row in rows {
+        assert_eq!(integer(&row["peak_bytes"]), integer(&row["budget_bytes"]), "{row}");
+        assert!(integer(&row["allocations"]) > 500, "{row}");
+    }
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use crate::by_zero::ByZero;
 use crate::paper::{Comparison, PAPER_STAGE, TABLE_8, Table8, comparisons};
+use crate::step::{self, Row};
 use moe_model::spec::{Accounting, Paper};
 use moe_model::{Bytes, Parameters, Peak, Plan, Spec, Violations};
 use serde::Serialize;
 
 /// Changes with any key of the JSON.
-const SCHEMA: &str = "moe-model/deepseek_v3/2";
+const SCHEMA: &str = "moe-model/deepseek_v3/3";
 const MODEL: &str = "DeepSeek-V3 (arXiv:2412.19437)";
 const SOURCE: &str =
     "arXiv:2502.07846v1; printed values as a published review and third-party transcriptions give them";
@@ -29,6 +30,8 @@ pub(crate) struct Report {
     pub(crate) zero: ByZero<ZeroRow>,
     pub(crate) recompute: ByRecompute,
     pub(crate) paper: Vec<Comparison>,
+    /// Two steps of ranks, each allocation asserted against the budget.
+    pub(crate) step: Vec<Row>,
     /// What was declared, whole.
     pub(crate) spec: Spec,
 }
@@ -117,7 +120,8 @@ pub(crate) struct WorstRank {
 
 impl Report {
     /// Of one layout without recomputation and with full recomputation.
-    pub(crate) fn new(none: &Plan, full: &Plan) -> Result<Self, Violations> {
+    pub(crate) fn new(none: &Plan, full: &Plan) -> Result<Self, String> {
+        let said = |violations: Violations| violations.to_string();
         let spec = *none.spec();
         let architecture = spec.architecture;
         Ok(Self {
@@ -135,9 +139,13 @@ impl Report {
                 mtp_parameters: architecture.mtp_parameters(),
                 correction_bias_elements: architecture.buffer_elements(),
             },
-            zero: ByZero::of(none, |plan, stage| ZeroRow::new(plan, *TABLE_8.get(stage)))?,
-            recompute: ByRecompute { none: Recomputed::new(none)?, full: Recomputed::new(full)? },
-            paper: comparisons(none, full)?,
+            zero: ByZero::of(none, |plan, stage| ZeroRow::new(plan, *TABLE_8.get(stage))).map_err(said)?,
+            recompute: ByRecompute {
+                none: Recomputed::new(none).map_err(said)?,
+                full: Recomputed::new(full).map_err(said)?,
+            },
+            paper: comparisons(none, full).map_err(said)?,
+            step: step::rows().map_err(|error| error.to_string())?,
             spec,
         })
     }

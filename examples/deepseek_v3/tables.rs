@@ -18,8 +18,23 @@ pub(crate) fn all(report: &Report) -> String {
         zero(report),
         worst(report),
         paper(report),
+        step(report),
     ]
     .concat()
+}
+
+/// What two steps of ranks allocated.
+fn step(report: &Report) -> String {
+    let rows = report.step.iter().map(|row| {
+        let at_most = [row.peak_bytes, row.budget_bytes].map(|bytes| bytes.to_string());
+        let [peak, budget] = at_most;
+        vec![row.model.to_owned(), row.device.to_owned(), row.stage.to_string(), grouped(row.allocations), peak, budget]
+    });
+    let allocations: u64 = report.step.iter().map(|row| row.allocations).sum();
+    let header = ["<model", "<device", "stage", "allocations", "at most", "budget"];
+    let title =
+        "Two steps of a rank, full recomputation: every allocation asserted, every peak the budget's to the byte";
+    table(title, &header, rows) + &format!("{} allocations asserted.\n", grouped(allocations))
 }
 
 fn head(report: &Report) -> String {

@@ -1,0 +1,54 @@
+//! The reference step of the layout: two steps of one rank of each kind of stage as allocations alone, at full scale, and
+//! of every stage of a small model of the same shape on the CPU, each allocation asserted against the budget.
+
+use crate::DeepSeekV3Step;
+use moe_model::gpu::smoke::{self, Ran};
+use moe_model::gpu::step::Reference;
+use moe_model::gpu::{Device, Host, Memory, Meta, StepError};
+use moe_model::{Bytes, moe_model};
+use serde::Serialize;
+
+moe_model! {
+    /// DeepSeek-V3's shape at a scale that a CPU computes.
+    pub struct Small;
+
+    hidden: 64,
+    vocab: 256,
+    layers: layers { dense: 1, moe: 3, ffn: 96 },
+    attention: mla { heads: 4, q_rank: 32, kv_rank: 24, nope: 16, rope: 8, value: 16 },
+    experts: experts { routed: 16, shared: 1, active: 4, ffn: 24, groups: 4, active_groups: 2, correction_bias: on },
+
+    layout Step: layout {
+        mesh: mesh { dp: 4, tp: 2, pp: 4, ep: 8, sequence_parallel: on },
+        zero: optimizer,
+        precision: precision { moments: bf16 },
+        batch: batch { sequence: 64, count: 8 },
+        recompute: full,
+        accounting: reference,
+    },
+}
+
+/// What two steps of a rank held.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    pub(crate) model: &'static str,
+    pub(crate) device: &'static str,
+    pub(crate) stage: u64,
+    pub(crate) allocations: u64,
+    pub(crate) peak_bytes: Bytes,
+    pub(crate) budget_bytes: Bytes,
+}
+
+/// The first stage, those behind it, and the last; then the small model, whole.
+pub(crate) fn rows() -> Result<Vec<Row>, StepError> {
+    let plan = DeepSeekV3Step::PLAN;
+    let full = [0, 1, plan.stages() - 1].map(|stage| row::<DeepSeekV3Step, _>("DeepSeek-V3", stage, Meta));
+    let small = (0..SmallStep::PLAN.stages()).map(|stage| row::<SmallStep, _>("small", stage, Host::new(1)));
+    full.into_iter().chain(small).collect()
+}
+
+fn row<L: Reference, D: Device>(model: &'static str, stage: u64, device: D) -> Result<Row, StepError> {
+    let Ran { allocations, peak, .. } = smoke::run::<L, D>(stage, device)?;
+    let budget = L::PLAN.budget(stage).peak().total;
+    Ok(Row { model, device: <D as Memory>::NAME, stage, allocations, peak_bytes: peak, budget_bytes: budget })
+}
