@@ -17,26 +17,37 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     const NAME: &'static str;
     /// What fresh memory holds where a device marks it: nothing that an operation may read.
     const POISON: Self;
+
+    /// The elements as files hold them: the lowest byte of each first.
+    fn to_bytes(elements: &[Self]) -> Vec<u8>;
+
+    /// Fills elements from what files hold of them, as many as there are.
+    fn from_bytes(elements: &mut [Self], bytes: &[u8]);
 }
 
-impl Element for f32 {
-    const NAME: &'static str = "fp32";
-    const POISON: Self = f32::NAN;
+macro_rules! elements {
+    ($($ty:ty, $name:literal, $poison:expr;)*) => {$(
+        impl Element for $ty {
+            const NAME: &'static str = $name;
+            const POISON: Self = $poison;
+
+            fn to_bytes(elements: &[Self]) -> Vec<u8> {
+                elements.iter().flat_map(|element| element.to_le_bytes()).collect()
+            }
+
+            fn from_bytes(elements: &mut [Self], bytes: &[u8]) {
+                let stored = bytes.as_chunks().0.iter();
+                elements.iter_mut().zip(stored).for_each(|(element, bytes)| *element = <$ty>::from_le_bytes(*bytes));
+            }
+        }
+    )*};
 }
 
-impl Element for crate::Bf16 {
-    const NAME: &'static str = "bf16";
-    const POISON: Self = crate::Bf16::NAN;
-}
-
-impl Element for i32 {
-    const NAME: &'static str = "int32";
-    const POISON: Self = i32::MIN;
-}
-
-impl Element for i64 {
-    const NAME: &'static str = "int64";
-    const POISON: Self = i64::MIN;
+elements! {
+    f32, "fp32", f32::NAN;
+    crate::Bf16, "bf16", crate::Bf16::NAN;
+    i32, "int32", i32::MIN;
+    i64, "int64", i64::MIN;
 }
 
 /// The formats that the step computes in.

@@ -10,6 +10,7 @@ mod dense;
 mod ends;
 mod moe;
 mod params;
+mod save;
 
 pub use params::{Flat, Place};
 
