@@ -15,6 +15,7 @@ pub(crate) enum Part {
     Dense,
     Moe,
     Mtp,
+    MtpHead,
     Last,
     Head,
 }

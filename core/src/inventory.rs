@@ -222,6 +222,10 @@ pub enum Block {
     Moe,
     /// Final norm, head and loss.
     Head,
+    /// What a multi-token-prediction module has in front of its layer.
+    Mtp,
+    /// What it has behind it: norm, head and loss.
+    MtpHead,
 }
 
 impl Block {
@@ -235,6 +239,8 @@ impl Block {
         Self::Dense,
         Self::Moe,
         Self::Head,
+        Self::Mtp,
+        Self::MtpHead,
     ];
 }
 

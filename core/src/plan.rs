@@ -206,10 +206,12 @@ impl Plan {
         plan
     }
 
-    /// The multi-token-prediction modules that the accounting counts on a rank: megatron-core's; others know none.
-    pub(crate) const fn counted_mtp(&self) -> u64 {
+    /// The multi-token-prediction modules that the accounting counts on a rank: megatron-core's and the reference step's;
+    /// others know none.
+    #[must_use]
+    pub const fn counted_mtp(&self) -> u64 {
         match (self.spec.layout.accounting, self.spec.layout.served()) {
-            (Accounting::MegatronCore(_), None) => self.spec.architecture.mtp,
+            (Accounting::MegatronCore(_) | Accounting::Reference(_), None) => self.spec.architecture.mtp,
             _ => 0,
         }
     }

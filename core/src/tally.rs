@@ -255,11 +255,12 @@ impl Units {
         }
         sum.add_many(&self.of[Part::Dense as usize], counts.dense, away.dense);
         sum.add_many(&self.of[Part::Moe as usize], counts.moe, away.moe);
-        sum.add_many(&self.of[Part::Mtp as usize], counts.mtp, away.mixers);
+        sum.add_many(&self.of[Part::Mtp as usize], counts.mtp, away.mtp);
+        sum.add_many(&self.of[Part::MtpHead as usize], counts.mtp, 0);
         if counts.has_whole() {
             self.add_whole(sum, counts, away);
         }
-        sum.add_many(&self.of[Part::Last as usize], counts.last, 0);
+        sum.add_many(&self.of[Part::Last as usize], counts.last, away.head);
         sum.add_many(&self.of[Part::Head as usize], counts.head, 0);
     }
 
@@ -272,32 +273,53 @@ impl Units {
         let head = if is_there { head.micro_batch } else { 0 };
         match plan.spec().layout.accounting {
             Accounting::Reference(_) => self.away_by_block(plan, chunk, head),
-            _ => Away { embedding: head, mixers: head, dense: head, moe: head },
+            _ => Away { embedding: head, mixers: head, dense: head, moe: head, mtp: head, head: 0 },
         }
     }
 
-    /// Of layers that are attention and one network each.
+    /// Of layers that are attention and one network each, and of modules behind the head that are such a layer.
     const fn away_by_block(&self, plan: &Plan, chunk: &Chunk, head: u128) -> Away {
         let layers = &plan.spec().architecture.layers;
         let attention = self.of[Part::Attention as usize].micro_batch;
-        let (dense, moe) = (self.of[Part::Dense as usize].micro_batch, self.of[Part::Moe as usize].micro_batch);
-        let mut away = Away { embedding: head, mixers: head, dense: head, moe: head };
-        let (mut behind, mut layer, mut met) = (head, chunk.first_layer + chunk.layers(), [false; 2]);
+        let networks = [self.of[Part::Dense as usize].micro_batch, self.of[Part::Moe as usize].micro_batch];
+        let (entrance, exit) = (self.of[Part::Mtp as usize].micro_batch, self.of[Part::MtpHead as usize].micro_batch);
+        let mut met = Met { away: [0; 2], mixers: 0, is_met: [false; 2], any: false };
+        let mtp_experts = layers.moe > 0;
+        let module = entrance + attention + networks[mtp_experts as usize] + exit;
+        let modules = module * chunk.mtp as u128;
+        if chunk.mtp > 0 {
+            met.layer(mtp_experts, exit, networks);
+        }
+        let (mut behind, mut layer) = (modules + head, chunk.first_layer + chunk.layers());
         while layer > chunk.first_layer {
             layer -= 1;
             let has_experts = layers.has_experts(layer);
-            if !met[has_experts as usize] {
-                met[has_experts as usize] = true;
-                *(if has_experts { &mut away.moe } else { &mut away.dense }) = behind;
-            }
-            behind += if has_experts { moe } else { dense };
-            if layer + 1 == chunk.first_layer + chunk.layers() {
-                away.mixers = behind;
-            }
-            behind += attention;
+            met.layer(has_experts, behind, networks);
+            behind += networks[has_experts as usize] + attention;
         }
-        away.embedding = behind;
-        away
+        let [dense, moe] = met.away;
+        Away { embedding: behind, mixers: met.mixers, dense, moe, mtp: module - entrance, head: modules }
+    }
+}
+
+/// The last block of each kind, met from behind.
+struct Met {
+    away: [u128; 2],
+    mixers: u128,
+    is_met: [bool; 2],
+    any: bool,
+}
+
+impl Met {
+    /// A layer, so much being behind it.
+    const fn layer(&mut self, has_experts: bool, behind: u128, networks: [u128; 2]) {
+        let network = has_experts as usize;
+        if !self.is_met[network] {
+            (self.is_met[network], self.away[network]) = (true, behind);
+        }
+        if !self.any {
+            (self.any, self.mixers) = (true, behind + networks[network]);
+        }
     }
 }
 
@@ -307,6 +329,9 @@ struct Away {
     mixers: u128,
     dense: u128,
     moe: u128,
+    /// In front of modules for multi-token prediction.
+    mtp: u128,
+    head: u128,
 }
 
 /// Parts that are layers, in the order of [`Counts::whole`].

@@ -1,8 +1,9 @@
 //! Collectives of one rank whose peers are stood in for: every buffer is of its true size, and what peers would send is what
 //! this rank has.
 
-use crate::device::{Element, Memory};
-use crate::shapes::{Context, Lengths, Rows, Sorted, Tokens};
+use crate::device::{Element, Format, Memory};
+use crate::ops::elementwise::{Columns, Elementwise};
+use crate::shapes::{Axis, Context, Lengths, Rows, Shard, Sorted, Tokens};
 use crate::{View, ViewMut};
 
 /// A rank alone.
@@ -36,6 +37,33 @@ impl Solo {
             let rows = piece(lengths);
             device.copy(own.again().some(to, rows).raw(), all.some(from, rows).raw());
         }
+    }
+
+    /// The columns of all tensor-parallel ranks, behind one another.
+    pub fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
+        self,
+        device: &D,
+        mut all: ViewMut<'_, D, T, A, E>,
+        own: View<'_, D, T, Shard<A>, E>,
+        lengths: &Lengths,
+    ) {
+        let (wide, width) = (all.width(), own.width());
+        for rank in 0..lengths.tensor_ranks {
+            let to = Columns { all: wide, first: rank * width };
+            device.copy_columns(all.again().raw(), to, own.raw(), Columns { all: width, first: 0 }, width);
+        }
+    }
+
+    /// This rank's columns: those of the first one.
+    pub fn own_columns<D: Elementwise, T, A: Axis, E: Format>(
+        self,
+        device: &D,
+        own: ViewMut<'_, D, T, Shard<A>, E>,
+        all: View<'_, D, T, A, E>,
+    ) {
+        let (wide, width) = (all.width(), own.width());
+        let from = Columns { all: wide, first: 0 };
+        device.copy_columns(own.raw(), Columns { all: width, first: 0 }, all.raw(), from, width);
     }
 
     /// Copies of tokens go to the ranks of their experts: as many come as the budget counts.

@@ -370,7 +370,7 @@ impl Ledger {
 }
 
 impl Inner {
-    /// Parts of one tensor that the layout treats apart are one line.
+    /// Parts of one tensor that the layout treats apart are one line, and so are tensors of one name and life.
     fn add(&mut self, entry: &Entry) {
         if entry.count == 0 {
             return;
@@ -380,11 +380,17 @@ impl Inner {
         // Flat buffers of the two groups are told apart by their part.
         let name = if life == Life::Always && entry.part.ends_with("group") { flat_name(entry) } else { entry.name };
         let is_routed = entry.shape.iter().any(|dim| dim.symbol == moe_model_core::sizes::Symbol::Rows);
+        let most = if life == Life::MicroBatch { entry.held } else { entry.count };
         if let Some(line) = self.index.get(&(name, life)) {
-            self.lines[*line].each += each;
+            let line = &mut self.lines[*line];
+            if entry.part.is_empty() {
+                // Of another part of the model, as of a module for multi-token prediction.
+                line.most += most;
+            } else {
+                line.each += each;
+            }
             return;
         }
-        let most = if life == Life::MicroBatch { entry.held } else { entry.count };
         self.index.insert((name, life), self.lines.len());
         self.lines.push(Line { name, life, each, most, is_routed, there: 0, bytes: 0 });
     }

@@ -23,6 +23,8 @@ pub struct Numerics {
     pub normalise: bool,
     /// What they are multiplied by.
     pub routed_scale: f32,
+    /// How much the losses of modules for multi-token prediction count together, beside the model's own.
+    pub mtp_weight: f32,
     /// The activation of dense networks and shared experts.
     pub activation: Activation,
     /// That of routed experts.
@@ -54,6 +56,7 @@ impl Numerics {
             score: if corrects { Score::Sigmoid } else { Score::Softmax },
             normalise: true,
             routed_scale: if corrects { 2.5 } else { 1.0 },
+            mtp_weight: MTP_WEIGHT,
             activation: Activation::SwiGlu,
             routed_activation: Activation::SwiGlu,
         }
@@ -104,6 +107,7 @@ impl Numerics {
                 _ => flag("norm_topk_prob").unwrap_or(kind == Kind::DeepSeekV3),
             },
             routed_scale: single(number("routed_scaling_factor").unwrap_or(1.0)),
+            mtp_weight: MTP_WEIGHT,
             activation: Activation::SwiGlu,
             routed_activation: match kind {
                 // alpha is no field of the config.
@@ -115,6 +119,9 @@ impl Numerics {
         })
     }
 }
+
+/// DeepSeek-V3's, for the last part of its training (arXiv:2412.19437, section 4.2); megatron-core's default.
+const MTP_WEIGHT: f32 = 0.1;
 
 /// Models whose conventions are known.
 #[derive(Clone, Copy, PartialEq, Eq)]

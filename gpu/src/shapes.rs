@@ -34,6 +34,16 @@ impl<A: Axis, B: Axis> Axis for Plus<A, B> {
     }
 }
 
+/// What of a dimension a tensor-parallel rank has, where they share it evenly.
+#[derive(Debug)]
+pub struct Shard<A>(core::marker::PhantomData<A>);
+
+impl<A: Axis> Axis for Shard<A> {
+    fn len(lengths: &Lengths) -> usize {
+        A::len(lengths) / lengths.tensor_ranks
+    }
+}
+
 macro_rules! axes {
     ($($(#[$doc:meta])* $name:ident = $field:ident,)*) => {$(
         $(#[$doc])*

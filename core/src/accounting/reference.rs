@@ -10,7 +10,7 @@ use crate::counts::{Count, Counts, Part};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
-use crate::sizes::{Dim, Sizes, Symbol};
+use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{Architecture, Attention, CorrectionBias, Kernel, Pool, QkNorm, Reference};
 
 const ONE: Dim = Dim::ONE;
@@ -34,6 +34,12 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
         list.part(Part::Moe);
         of.moe(list, &of.frame(counts.moe, Block::Moe, Module::Router));
         of.correction_bias(list, counts.moe);
+    }
+    if counts.mtp.there > 0 {
+        list.part(Part::Mtp);
+        of.mtp(list, &of.frame(counts.mtp, Block::Mtp, Module::Mtp));
+        list.part(Part::MtpHead);
+        of.last(list, &of.frame(counts.mtp, Block::MtpHead, Module::Mtp));
     }
     if counts.last.there > 0 {
         list.part(Part::Last);
@@ -374,6 +380,31 @@ impl Of<'_> {
             (bias.role, bias.lifetime) = (Role::Workspace, Lifetime::Always);
             list.push(&bias, "mlp.gate.e_score_correction_bias", [self.sizes.experts, ONE, ONE, ONE]);
         }
+    }
+
+    /// What a module for multi-token prediction has in front of its layer: norms of the next token's embedding and of the
+    /// hidden state, side by side, and their projection, whose rows tensor-parallel ranks share.
+    const fn mtp(self, list: &mut Sink<'_>, frame: &Frame) {
+        let sizes = self.sizes;
+        let (saved, own) = (&frame.saved, sizes.own_hidden());
+        let fp32 = &saved.stored_as(Element::FP32);
+        list.push(saved, "next token embedding", own);
+        list.push(fp32, "next token norm statistics", sizes.own_each(ONE));
+        list.push(fp32, "hidden norm statistics", sizes.own_each(ONE));
+        frame.both(list, "entrance hidden", own);
+        frame.both(list, "entrance half", own);
+        frame.both(list, "entrance input", sizes.own_each(sizes.hidden_twice));
+        let tp = self.plan.spec().layout.mesh.tp;
+        if tp > 1 {
+            frame.both(list, "entrance input of all tokens", self.all_each(sizes.hidden_twice));
+            frame.both(list, "entrance columns", self.all_each(sizes.hidden.split(Over::Tp, tp)));
+            frame.both(list, "entrance output of all tokens", self.all_each(sizes.hidden));
+        }
+        if self.gathers() {
+            frame.both(list, "gathered embedding", self.all_each(sizes.hidden));
+        }
+        list.push(&frame.forward, "entrance output", own);
+        list.push(&frame.backward, "residual gradient", own);
     }
 
     const fn last(self, list: &mut Sink<'_>, frame: &Frame) {

@@ -17,6 +17,7 @@ pub(super) struct Context<'a, D> {
     /// Where it allocates.
     pub(super) room: Room<'a, D>,
     pub(super) plan: &'a Plan,
+    pub(super) stage: u64,
     pub(super) numerics: &'a Numerics,
     pub(super) comm: Solo,
     pub(super) load: Load,
@@ -30,6 +31,15 @@ impl<D: Memory> Context<'_, D> {
 
     pub(super) fn rope(&self) -> Rope {
         Rope { theta: self.numerics.rope_theta, pairs: self.numerics.rope_pairs, sequence: self.room.lengths.keys }
+    }
+
+    /// The tokens of all tensor-parallel ranks, where each has its own.
+    pub(super) fn gather<C, E: Element>(&self, all: ViewMut<'_, D, All, C, E>, own: View<'_, D, Tokens, C, E>) {
+        if self.gathers() {
+            self.comm.gather(self.room.device, all, own, self.room.lengths);
+        } else {
+            self.room.device.copy(all.raw(), own.raw());
+        }
     }
 
     /// The sum of what tensor-parallel ranks have, of this rank's tokens.

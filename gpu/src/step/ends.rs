@@ -6,7 +6,7 @@ use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::cross_entropy::{self, Rows};
 use crate::ops::gemm::{self, Into};
-use crate::ops::{embedding, rms_norm};
+use crate::ops::{elementwise, embedding, rms_norm};
 use crate::shapes::{Context, One, Shapes, Tokens};
 use crate::tensor::{StepError, Tensor};
 use moe_model_core::inventory::Module;
@@ -18,9 +18,14 @@ pub(super) struct Embedding<D: Memory, S: Shapes, E: Element> {
 
 /// What the last stage has.
 pub(super) struct Head<D: Memory, S: Shapes, E: Element> {
-    norm: Param<D, S::Hidden, One, E>,
+    pub(super) exit: Exit<D, S, E>,
     /// None where it is the embedding's table on the same rank.
     table: Option<Param<D, S::Vocab, S::Hidden, E>>,
+}
+
+/// A norm in front of the head.
+pub(super) struct Exit<D: Memory, S: Shapes, E: Element> {
+    pub(super) norm: Param<D, S::Hidden, One, E>,
 }
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Embedding<D, S, E> {
@@ -31,7 +36,13 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Embedding<D, S, E> {
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Head<D, S, E> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
-        visit_fields!(self, visitor: norm, table)
+        visit_fields!(self, visitor: exit, table)
+    }
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Exit<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        self.norm.visit(visitor)
     }
 }
 
@@ -90,6 +101,10 @@ pub(super) struct Kept<D: Memory, S: Shapes> {
 }
 
 impl<D: Memory, S: Shapes> Kept<D, S> {
+    pub(super) fn statistics(&self) -> View<'_, D, Tokens, One, f32> {
+        self.statistics.view()
+    }
+
     pub(super) fn logits(&self) -> View<'_, D, Context, S::Vocab, f32> {
         self.logits.view()
     }
@@ -98,7 +113,7 @@ impl<D: Memory, S: Shapes> Kept<D, S> {
 impl<D> Ctx<'_, D> {
     /// The first row of this rank's part of the vocabulary: that of the first tensor-parallel rank.
     #[allow(clippy::unused_self)] // of a world of ranks it is each one's own
-    fn first_row(&self) -> usize {
+    pub(super) fn first_row(&self) -> usize {
         0
     }
 
@@ -112,21 +127,27 @@ impl<D> Ctx<'_, D> {
 impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>, is_tied_here: bool) -> Result<Self, StepError> {
         Ok(Self {
-            norm: make.weight(Module::Norm, "model.norm.weight")?,
+            exit: Exit { norm: make.weight(Module::Norm, "model.norm.weight")? },
             table: make.weight_if(!is_tied_here, Module::Head, "lm_head.weight")?,
         })
     }
 
-    fn table<'t>(&'t self, embedding: Option<&'t Embedding<D, S, E>>) -> &'t Param<D, S::Vocab, S::Hidden, E> {
+    /// The head's table, or the embedding's where it is that one.
+    pub(super) fn table<'t>(
+        &'t self,
+        embedding: Option<&'t Embedding<D, S, E>>,
+    ) -> &'t Param<D, S::Vocab, S::Hidden, E> {
         let tied = || &embedding.expect("a head without a table is tied to the embedding of its rank").table;
         self.table.as_ref().unwrap_or_else(tied)
     }
+}
 
+impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
     /// Logits and loss; gives what is kept, and the sum of losses, where there are values.
     pub(super) fn forward(
         &self,
         of: &Ctx<'_, D>,
-        embedding: Option<&Embedding<D, S, E>>,
+        table: &Param<D, S::Vocab, S::Hidden, E>,
         x: View<'_, D, Tokens, S::Hidden, E>,
         labels: Ids<D>,
         see: &mut dyn FnMut(View<'_, D, Context, S::Hidden, E>),
@@ -146,7 +167,6 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
         norm.statistics(of, kept.statistics.view_mut(), x);
         norm_output.fill(of, &norm, x, kept.statistics.view());
         see(norm_output.view());
-        let table = self.table(embedding);
         gemm::forward(device, kept.logits.view_mut(), norm_output.view(), table.view(), Into::Set);
         cross_entropy::mask(device, kept.logits.view_mut(), of.real_rows());
         cross_entropy::largest(device, kept.max.view_mut(), kept.logits.view());
@@ -161,29 +181,35 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
         Ok((kept, loss))
     }
 
-    /// The gradient of the residual stream, from that of the mean loss over all micro-batches of a step.
+    /// The gradient of the residual stream, from that of the mean loss, which counts so much, and from that of what the norm
+    /// made, if somebody else read it.
+    #[allow(clippy::too_many_arguments)] // what a loss's gradient is made of
     pub(super) fn backward(
         &self,
         of: &Ctx<'_, D>,
         gradients: &mut Gradients<D>,
-        embedding: Option<&Embedding<D, S, E>>,
+        table: &Param<D, S::Vocab, S::Hidden, E>,
         x: View<'_, D, Tokens, S::Hidden, E>,
         mut kept: Kept<D, S>,
-        micro_batches: usize,
+        weight: f32,
+        carried: Option<Tensor<D, Tokens, S::Hidden, E>>,
     ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm_output.fill(of, &norm, x, kept.statistics.view());
-        #[allow(clippy::cast_precision_loss)] // tokens of a step
-        let scale = 1.0 / (kept.scored.max(1) * micro_batches) as f32;
+        #[allow(clippy::cast_precision_loss)] // tokens of a micro-batch
+        let scale = weight / kept.scored.max(1) as f32;
         let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
         cross_entropy::backward(device, kept.logits.view_mut(), &rows, of.first_row(), scale);
         let mut d_norm: Tensor<D, Context, S::Hidden, E> = room.take("head input gradient")?;
-        let mut residual: Tensor<D, Tokens, S::Hidden, E> = room.take("residual gradient")?;
+        let is_carried = carried.is_some();
+        let mut residual: Tensor<D, Tokens, S::Hidden, E> = match carried {
+            Some(carried) => carried,
+            None => room.take("residual gradient")?,
+        };
         let mut scattered: Option<Tensor<D, Tokens, S::Hidden, E>> =
             if of.gathers() { Some(room.take("scattered gradient")?) } else { None };
-        let table = self.table(embedding);
         let (d_table, input) = (gradients.of(table), norm_output.view());
         if size_of::<E>() < size_of::<f32>() {
             let mut narrow: Tensor<D, Context, S::Vocab, E> = room.take("logit gradient")?;
@@ -194,7 +220,6 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
             gemm::weight(device, d_table, kept.logits.view(), input);
             gemm::input(device, d_norm.view_mut(), kept.logits.view(), table.view(), Into::Set);
         }
-        device.zero(residual.view_mut().raw());
         let dy = match &mut scattered {
             Some(scattered) => {
                 of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n);
@@ -202,8 +227,13 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
             }
             None => d_norm.view().reshaped(n),
         };
+        if is_carried {
+            elementwise::add(device, residual.view_mut(), dy);
+        } else {
+            device.copy(residual.view_mut().raw(), dy.raw());
+        }
         let (dw, rows) = (gradients.of(&self.norm), kept.statistics.view());
-        rms_norm::backward(device, residual.view_mut(), dw, dy, x, rows, self.norm.view());
+        rms_norm::backward_in_place(device, residual.view_mut(), dw, x, rows, self.norm.view());
         Ok(residual)
     }
 }

@@ -9,6 +9,7 @@ mod context;
 mod dense;
 mod ends;
 mod moe;
+mod mtp;
 mod params;
 mod save;
 
@@ -30,6 +31,7 @@ use moe_model_core::events::Work;
 use moe_model_core::inventory::Block;
 use moe_model_core::spec::Recompute;
 use moe_model_core::{Phase, Plan};
+use mtp::{Hidden, Mtp};
 use params::{Gradients, Maker, States, Visit, Visitor};
 use std::collections::BTreeMap;
 
@@ -96,6 +98,8 @@ pub trait Reference: Shapes {
 pub struct Report {
     /// The mean loss over all micro-batches, in nats a token, on a stage that has the loss and a device that has values.
     pub loss: Option<f64>,
+    /// The mean loss of the modules for multi-token prediction, before it is weighed, where there are some.
+    pub mtp_loss: Option<f64>,
 }
 
 /// One rank of a layout: its weights, gradients and optimizer state, and its steps.
@@ -118,6 +122,7 @@ struct Model<D: Memory, S: Shapes, E: Element> {
     embedding: Option<Embedding<D, S, E>>,
     layers: Vec<Layer<D, S, E>>,
     head: Option<Head<D, S, E>>,
+    modules: Vec<Mtp<D, S, E>>,
 }
 
 struct Layer<D: Memory, S: Shapes, E: Element> {
@@ -133,7 +138,7 @@ enum Network<D: Memory, S: Shapes, E: Element> {
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Model<D, S, E> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
-        params::visit_fields!(self, visitor: embedding, layers, head)
+        params::visit_fields!(self, visitor: embedding, layers, head, modules)
     }
 }
 
@@ -151,7 +156,18 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Layer<D, S, E> {
 struct InFlight<D: Memory, S: Shapes, E: Element> {
     ids: Option<ends::Ids<D>>,
     layers: Vec<KeptLayer<D, S, E>>,
-    head: Option<(Tensor<D, Tokens, S::Hidden, E>, ends::Kept<D, S>)>,
+    head: Option<KeptExit<D, S, E>>,
+    modules: Vec<KeptModule<D, S, E>>,
+}
+
+/// The input of a head, and what else it keeps.
+type KeptExit<D, S, E> = (Tensor<D, Tokens, <S as Shapes>::Hidden, E>, ends::Kept<D, S>);
+
+/// What a module for multi-token prediction keeps.
+struct KeptModule<D: Memory, S: Shapes, E: Element> {
+    entrance: mtp::Kept<D, S, E>,
+    layer: KeptLayer<D, S, E>,
+    exit: KeptExit<D, S, E>,
 }
 
 /// The inputs of a layer's blocks, and what else they keep where they are not computed again.
@@ -225,18 +241,15 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         let mut probing = Probing { probe, device: &self.device };
         let room = Room { device: &self.device, ledger: &self.ledger, lengths: &self.lengths };
         let (comm, load) = (Solo, self.load);
-        let of = Context { room, plan: &self.plan, numerics: &self.numerics, comm, load };
+        let of = Context { room, plan: &self.plan, stage: self.stage, numerics: &self.numerics, comm, load };
         let mut in_flight = BTreeMap::new();
-        let (mut losses, mut count) = (0.0, 0_u32);
+        let mut losses = Losses::default();
         for event in self.plan.events(self.stage) {
             match event.work {
                 Work::Forward => {
                     self.ledger.enter(Phase::Forward);
-                    let (kept, loss) = self.model.forward(&of, batch, event.micro_batch, &mut probing)?;
+                    let kept = self.model.forward(&of, batch, event.micro_batch, &mut probing, &mut losses)?;
                     in_flight.insert(event.micro_batch, kept);
-                    if let Some(loss) = loss {
-                        (losses, count) = (losses + loss, count + 1);
-                    }
                 }
                 Work::Backward => {
                     self.ledger.enter(Phase::Backward);
@@ -247,7 +260,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
                 Work::Weight => {}
             }
         }
-        Ok(Report { loss: (count > 0).then(|| losses / f64::from(count)) })
+        Ok(Report { loss: Losses::mean(losses.own), mtp_loss: Losses::mean(losses.mtp) })
     }
 
     /// The optimizer's update, with gradients as they are.
@@ -311,6 +324,25 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     }
 }
 
+/// Sums of losses, and how many they are: the model's own, and those of modules for multi-token prediction.
+#[derive(Default)]
+struct Losses {
+    own: (f64, u32),
+    mtp: (f64, u32),
+}
+
+impl Losses {
+    fn add(sum: &mut (f64, u32), loss: Option<f64>) {
+        if let Some(loss) = loss {
+            *sum = (sum.0 + loss, sum.1 + 1);
+        }
+    }
+
+    fn mean((sum, count): (f64, u32)) -> Option<f64> {
+        (count > 0).then(|| sum / f64::from(count))
+    }
+}
+
 /// Whether types say what the plan says.
 fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(), StepError> {
     let layout = &plan.spec().layout;
@@ -322,6 +354,11 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
     }
     if let Some(disagreement) = S::agree(&Lengths::of(plan, stage)) {
         return Err(StepError::Other(disagreement.to_string()));
+    }
+    let last = plan.stages() - 1;
+    if plan.counted_mtp() > 0 && plan.chunk(last, 0).mtp == 0 {
+        let text = "`stages.list` puts the MTP modules on another rank than the head, where the step does not run them";
+        return Err(StepError::Other(text.to_owned()));
     }
     let precision = &layout.precision;
     let formats =
@@ -361,28 +398,37 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     fn new(room: Room<'_, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
         let (architecture, chunk) = (&plan.spec().architecture, plan.chunk(stage, 0));
         let mut make = Maker::new(room, plan.spec().layout.zero.groups);
-        let embedding = if chunk.embedding { Some(Embedding::new(&mut make)?) } else { None };
+        // Modules for multi-token prediction have a copy of their own where the table is on another stage.
+        let has_table = chunk.embedding || chunk.mtp > 0;
+        let embedding = if has_table { Some(Embedding::new(&mut make)?) } else { None };
+        let layer = |make: &mut Maker<'_, D>, number, has_experts| -> Result<Layer<D, S, E>, StepError> {
+            make.layer = Some(number);
+            let attention = Attention::new(make, architecture, number)?;
+            let network = if has_experts {
+                Network::Moe(Moe::new(make, architecture)?)
+            } else {
+                Network::Dense(Dense::new(make)?)
+            };
+            Ok(Layer { number, attention, network })
+        };
         let mut layers = Vec::new();
         for number in chunk.range() {
-            make.layer = Some(number);
-            layers.push(Layer {
-                number,
-                attention: Attention::new(&mut make, architecture, number)?,
-                network: if architecture.layers.has_experts(number) {
-                    Network::Moe(Moe::new(&mut make, architecture)?)
-                } else {
-                    Network::Dense(Dense::new(&mut make)?)
-                },
-            });
+            layers.push(layer(&mut make, number, architecture.layers.has_experts(number))?);
+        }
+        let mut modules = Vec::new();
+        for depth in 0..chunk.mtp {
+            let number = architecture.layers.count() + depth;
+            let layer = layer(&mut make, number, architecture.layers.moe > 0)?;
+            modules.push(Mtp::new(&mut make, layer, modules.len() + 1)?);
         }
         make.layer = None;
-        let is_tied_here = architecture.tied_embeddings.is_on() && chunk.embedding;
+        let is_tied_here = architecture.tied_embeddings.is_on() && has_table;
         let head = if chunk.head { Some(Head::new(&mut make, is_tied_here)?) } else { None };
         debug_assert!(
             make.counted()[0] <= room.lengths.dense_parameters && make.counted()[1] <= room.lengths.expert_parameters,
             "flat buffers hold all parameters"
         );
-        Ok(Self { embedding, layers, head })
+        Ok(Self { embedding, layers, head, modules })
     }
 
     fn forward(
@@ -391,50 +437,103 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         batch: &mut dyn Batch,
         micro_batch: u64,
         probe: &mut Probing<'_, '_, D>,
-    ) -> Result<(InFlight<D, S, E>, Option<f64>), StepError> {
-        let ledger = of.room.ledger;
-        let again = matches!(of.plan.spec().layout.recompute, Recompute::Full);
+        losses: &mut Losses,
+    ) -> Result<InFlight<D, S, E>, StepError> {
+        let (ledger, device) = (of.room.ledger, of.room.device);
         let mut ids = None;
-        let mut x: Tensor<D, Tokens, S::Hidden, E> = if let Some(embedding) = &self.embedding {
-            ledger.begin(Block::Embedding, Direction::Forward);
+        if self.embedding.is_some() {
             let mut of_tokens: ends::Ids<D> = of.room.take("token ids")?;
-            of.room.device.write(of_tokens.view_mut().raw(), |out| batch.ids(micro_batch, out));
-            let output = embedding.forward(of, &of_tokens)?;
+            device.write(of_tokens.view_mut().raw(), |out| batch.ids(micro_batch, out));
             ids = Some(of_tokens);
-            self.pass_on(of, output, 0)?
-        } else {
-            // What the stage in front would send.
-            let mut received: Tensor<D, Tokens, S::Hidden, E> = of.room.take(self.input_name(0))?;
-            of.room.device.zero(received.view_mut().raw());
-            received
+        }
+        let is_first = of.plan.chunk(of.stage, 0).embedding;
+        let mut x: Tensor<D, Tokens, S::Hidden, E> = match (&self.embedding, &ids) {
+            (Some(embedding), Some(ids)) if is_first => {
+                ledger.begin(Block::Embedding, Direction::Forward);
+                let output = embedding.forward(of, ids)?;
+                self.pass_on(of, output, 0)?
+            }
+            _ => {
+                // What the stage in front would send.
+                let mut received: Tensor<D, Tokens, S::Hidden, E> = of.room.take(self.input_name(0))?;
+                device.zero(received.view_mut().raw());
+                received
+            }
         };
         let mut layers = Vec::with_capacity(self.layers.len());
         for (index, layer) in self.layers.iter().enumerate() {
-            ledger.begin(attention::BLOCK, Direction::Forward);
-            let (kept, output) = layer.attention.forward(of, x.view())?;
-            let attention = (x, (!again).then_some(kept));
-            let input = self.pass_on(of, output, 2 * index + 1)?;
-            probe.values("hidden_mid", layer.number, input.view());
-            ledger.begin(layer.network.block(), Direction::Forward);
-            let (kept, output) = layer.network.forward(of, input.view(), layer.number, probe)?;
-            layers.push(KeptLayer { attention, network: (input, (!again).then_some(kept)) });
-            x = self.pass_on(of, output, 2 * index + 2)?;
+            let (kept, output) = layer.forward(of, x, probe)?;
+            layers.push(kept);
+            x = self.pass_on(of, output, index + 1)?;
             probe.values("hidden", layer.number + 1, x.view());
         }
         let Some(head) = &self.head else {
             // It is sent on.
             drop(x);
             ledger.end(None)?;
-            return Ok((InFlight { ids, layers, head: None }, None));
+            return Ok(InFlight { ids, layers, head: None, modules: Vec::new() });
         };
         ledger.begin(Block::Head, Direction::Forward);
         let mut labels: ends::Ids<D> = of.room.take("labels")?;
-        of.room.device.write(labels.view_mut().raw(), |out| batch.labels(micro_batch, out));
+        device.write(labels.view_mut().raw(), |out| batch.labels(micro_batch, out));
+        let table = head.table(self.embedding.as_ref());
         let mut see = |output: crate::View<'_, D, All, S::Hidden, E>| probe.values("final_norm", None, output);
-        let (kept, loss) = head.forward(of, self.embedding.as_ref(), x.view(), labels, &mut see)?;
+        let (kept, loss) = head.exit.forward(of, table, x.view(), labels, &mut see)?;
+        Losses::add(&mut losses.own, loss);
         probe.values("logits", None, kept.logits());
         ledger.end(None)?;
-        Ok((InFlight { ids, layers, head: Some((x, kept)) }, loss))
+        let mut kept = InFlight { ids, layers, head: Some((x, kept)), modules: Vec::new() };
+        for module in &self.modules {
+            let labels = |out: &mut [i64]| further(batch, micro_batch, module.depth, of.room.lengths.keys, out);
+            let (of_module, loss) = self.predict(of, module, &kept, labels, probe)?;
+            Losses::add(&mut losses.mtp, loss);
+            kept.modules.push(of_module);
+        }
+        Ok(kept)
+    }
+
+    /// One module for multi-token prediction, behind the head or the module in front of it.
+    #[allow(clippy::type_complexity)] // what is kept, and the loss
+    fn predict(
+        &self,
+        of: &Context<'_, D>,
+        module: &Mtp<D, S, E>,
+        kept: &InFlight<D, S, E>,
+        labels: impl FnOnce(&mut [i64]),
+        probe: &mut Probing<'_, '_, D>,
+    ) -> Result<(KeptModule<D, S, E>, Option<f64>), StepError> {
+        let ledger = of.room.ledger;
+        let Shared { head, embedding, ids } = self.shared(&kept.ids);
+        ledger.begin(Block::Mtp, Direction::Forward);
+        let hidden = self.hidden(kept, module.depth - 1);
+        let (entrance, output) = module.forward(of, embedding, ids, &hidden)?;
+        let x = output.becomes("attention input")?;
+        ledger.end(None)?;
+        let (layer, output) = module.layer.forward(of, x, probe)?;
+        let x = output.becomes("final norm input")?;
+        ledger.end(None)?;
+        ledger.begin(Block::MtpHead, Direction::Forward);
+        let mut of_tokens: ends::Ids<D> = of.room.take("labels")?;
+        of.room.device.write(of_tokens.view_mut().raw(), labels);
+        let table = head.table(Some(embedding));
+        let (exit, loss) = module.exit.forward(of, table, x.view(), of_tokens, &mut |_| ())?;
+        ledger.end(None)?;
+        Ok((KeptModule { entrance, layer, exit: (x, exit) }, loss))
+    }
+
+    /// What modules for multi-token prediction share with the model.
+    fn shared<'m>(&'m self, ids: &'m Option<ends::Ids<D>>) -> Shared<'m, D, S, E> {
+        let (head, embedding) = (self.head.as_ref(), self.embedding.as_ref());
+        let here = "modules for multi-token prediction stand behind the head, and have an embedding";
+        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.as_ref().expect(here) }
+    }
+
+    /// The hidden state that a module reads: behind the model's norm, or that of the module in front.
+    fn hidden<'m>(&'m self, kept: &'m InFlight<D, S, E>, module: usize) -> Hidden<'m, D, S, E> {
+        let exits = self.head.iter().map(|head| &head.exit).chain(self.modules.iter().map(|module| &module.exit));
+        let all = kept.head.iter().chain(kept.modules.iter().map(|module| &module.exit));
+        let (exit, (x, kept)) = exits.zip(all).nth(module).expect("a module stands behind a head");
+        Hidden { norm: &exit.norm, x: x.view(), rows: kept.statistics() }
     }
 
     /// A block's output becomes the input of the next one; behind the last of a stage that is not the last it is sent on.
@@ -444,7 +543,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         output: Tensor<D, Tokens, S::Hidden, E>,
         next: usize,
     ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
-        let is_sent = next == 2 * self.layers.len() && self.head.is_none();
+        let is_sent = next == self.layers.len() && self.head.is_none();
         if is_sent {
             return Ok(output);
         }
@@ -453,48 +552,39 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         Ok(input)
     }
 
-    /// What the input of a block is called: attention and network of each layer in turn, then the head.
-    fn input_name(&self, block: usize) -> &'static str {
-        match self.layers.get(block / 2) {
-            None => "final norm input",
-            Some(_) if block.is_multiple_of(2) => "attention input",
-            Some(Layer { network: Network::Dense(_), .. }) => "dense input",
-            Some(Layer { network: Network::Moe(_), .. }) => "expert input",
-        }
+    /// What the input of a layer is called, or of the head behind them.
+    fn input_name(&self, layer: usize) -> &'static str {
+        if layer == self.layers.len() { "final norm input" } else { "attention input" }
     }
 
     fn backward(
         &self,
         of: &Context<'_, D>,
         gradients: &mut Gradients<D>,
-        kept: InFlight<D, S, E>,
+        mut kept: InFlight<D, S, E>,
     ) -> Result<(), StepError> {
         let ledger = of.room.ledger;
-        let micro_batches = usize::try_from(of.plan.spec().layout.batch.count).expect("micro-batches are addresses");
+        #[allow(clippy::cast_precision_loss)] // micro-batches of a step, modules
+        let (weight, modules) = (1.0 / of.plan.spec().layout.batch.count as f32, self.modules.len() as f32);
         let mut residual: Option<Tensor<D, Tokens, S::Hidden, E>> = None;
+        for module in self.modules.iter().rev() {
+            let weight = weight * of.numerics.mtp_weight / modules;
+            residual = self.predict_backward(of, gradients, module, &mut kept, weight, residual)?;
+        }
         if let (Some(head), Some((x, kept))) = (&self.head, kept.head) {
             ledger.begin(Block::Head, Direction::Backward);
-            let d = head.backward(of, gradients, self.embedding.as_ref(), x.view(), kept, micro_batches)?;
+            let table = head.table(self.embedding.as_ref());
+            let carried = residual.take().map(|residual| residual.becomes(RESIDUAL)).transpose()?;
+            let d = head.exit.backward(of, gradients, table, x.view(), kept, weight, carried)?;
             drop(x);
             ledger.end(Some(d.ticket()))?;
             residual = Some(d);
         }
         for (layer, kept) in self.layers.iter().zip(kept.layers).rev() {
-            let (input, network) = kept.network;
-            ledger.begin(layer.network.block(), Direction::Backward);
-            let mut d = carried(of, residual.take())?;
-            layer.network.backward(of, gradients, input.view(), network, &mut d)?;
-            drop(input);
-            ledger.end(Some(d.ticket()))?;
-            let (input, attention) = kept.attention;
-            ledger.begin(attention::BLOCK, Direction::Backward);
-            let mut d = carried(of, Some(d))?;
-            layer.attention.backward(of, gradients, input.view(), attention, &mut d)?;
-            drop(input);
-            ledger.end(Some(d.ticket()))?;
-            residual = Some(d);
+            residual = Some(layer.backward(of, gradients, kept, residual.take())?);
         }
-        if let (Some(embedding), Some(ids)) = (&self.embedding, kept.ids) {
+        let is_first = of.plan.chunk(of.stage, 0).embedding;
+        if let (Some(embedding), Some(ids), true) = (&self.embedding, kept.ids, is_first) {
             ledger.begin(Block::Embedding, Direction::Backward);
             let d = carried(of, residual.take())?;
             embedding.backward(of, gradients, &ids, &d)?;
@@ -504,23 +594,126 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         // Or it is sent to the stage in front.
         Ok(())
     }
+
+    /// The way back through the last module that is left; gives the gradient of the hidden state that it read.
+    fn predict_backward(
+        &self,
+        of: &Context<'_, D>,
+        gradients: &mut Gradients<D>,
+        module: &Mtp<D, S, E>,
+        kept: &mut InFlight<D, S, E>,
+        weight: f32,
+        residual: Option<Tensor<D, Tokens, S::Hidden, E>>,
+    ) -> Result<Option<Tensor<D, Tokens, S::Hidden, E>>, StepError> {
+        let ledger = of.room.ledger;
+        let Some(KeptModule { entrance, layer, exit: (x, exit) }) = kept.modules.pop() else { return Ok(residual) };
+        let Shared { head, embedding, ids } = self.shared(&kept.ids);
+        ledger.begin(Block::MtpHead, Direction::Backward);
+        let carried_on = residual.map(|residual| residual.becomes(RESIDUAL)).transpose()?;
+        let table = head.table(Some(embedding));
+        let d = module.exit.backward(of, gradients, table, x.view(), exit, weight, carried_on)?;
+        drop(x);
+        ledger.end(Some(d.ticket()))?;
+        let d = module.layer.backward(of, gradients, layer, Some(d))?;
+        ledger.begin(Block::Mtp, Direction::Backward);
+        let mut d = carried(of, Some(d))?;
+        let hidden = self.hidden(kept, module.depth - 1);
+        module.backward(of, gradients, (embedding, ids), &hidden, &entrance, &mut d)?;
+        drop(entrance);
+        ledger.end(Some(d.ticket()))?;
+        Ok(Some(d))
+    }
 }
+
+/// What modules for multi-token prediction share with the model, and the tokens that they look ahead to.
+struct Shared<'m, D: Memory, S: Shapes, E: Element> {
+    head: &'m Head<D, S, E>,
+    embedding: &'m Embedding<D, S, E>,
+    ids: &'m ends::Ids<D>,
+}
+
+/// Labels of tokens so many further; of the last ones of a sequence nothing is known.
+fn further(batch: &mut dyn Batch, micro_batch: u64, ahead: usize, sequence: usize, out: &mut [i64]) {
+    batch.labels(micro_batch, out);
+    for labels in out.chunks_mut(sequence.max(1)) {
+        let ahead = ahead.min(labels.len());
+        labels.rotate_left(ahead);
+        let known = labels.len() - ahead;
+        labels[known..].fill(-1);
+    }
+}
+
+impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
+    /// Attention and network; gives what is kept, and the output, while the network's frame is open.
+    #[allow(clippy::type_complexity)] // what is kept, and the output
+    fn forward(
+        &self,
+        of: &Context<'_, D>,
+        x: Tensor<D, Tokens, S::Hidden, E>,
+        probe: &mut Probing<'_, '_, D>,
+    ) -> Result<(KeptLayer<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
+        let ledger = of.room.ledger;
+        let again = matches!(of.plan.spec().layout.recompute, Recompute::Full);
+        ledger.begin(attention::BLOCK, Direction::Forward);
+        let (kept, output) = self.attention.forward(of, x.view())?;
+        let attention = (x, (!again).then_some(kept));
+        let input = output.becomes(self.network.input_name())?;
+        ledger.end(None)?;
+        probe.values("hidden_mid", self.number, input.view());
+        ledger.begin(self.network.block(), Direction::Forward);
+        let (kept, output) = self.network.forward(of, input.view(), self.number, probe)?;
+        Ok((KeptLayer { attention, network: (input, (!again).then_some(kept)) }, output))
+    }
+
+    /// The gradient of the output becomes that of the input.
+    fn backward(
+        &self,
+        of: &Context<'_, D>,
+        gradients: &mut Gradients<D>,
+        kept: KeptLayer<D, S, E>,
+        residual: Option<Tensor<D, Tokens, S::Hidden, E>>,
+    ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
+        let ledger = of.room.ledger;
+        let (input, network) = kept.network;
+        ledger.begin(self.network.block(), Direction::Backward);
+        let mut d = carried(of, residual)?;
+        self.network.backward(of, gradients, input.view(), network, &mut d)?;
+        drop(input);
+        ledger.end(Some(d.ticket()))?;
+        let (input, attention) = kept.attention;
+        ledger.begin(attention::BLOCK, Direction::Backward);
+        let mut d = carried(of, Some(d))?;
+        self.attention.backward(of, gradients, input.view(), attention, &mut d)?;
+        drop(input);
+        ledger.end(Some(d.ticket()))?;
+        Ok(d)
+    }
+}
+
+/// What goes from block to block in backward.
+const RESIDUAL: &str = "residual gradient";
 
 /// The gradient of the residual stream, as the next block has it; what the next stage would send, if it comes from there.
 fn carried<D: Device, H: crate::shapes::Axis, E: Format>(
     of: &Context<'_, D>,
     residual: Option<Tensor<D, Tokens, H, E>>,
 ) -> Result<Tensor<D, Tokens, H, E>, StepError> {
-    const NAME: &str = "residual gradient";
     if let Some(residual) = residual {
-        return residual.becomes(NAME);
+        return residual.becomes(RESIDUAL);
     }
-    let mut received: Tensor<D, Tokens, H, E> = of.room.take(NAME)?;
+    let mut received: Tensor<D, Tokens, H, E> = of.room.take(RESIDUAL)?;
     of.room.device.zero(received.view_mut().raw());
     Ok(received)
 }
 
 impl<D: Device, S: Shapes, E: Format> Network<D, S, E> {
+    fn input_name(&self) -> &'static str {
+        match self {
+            Self::Dense(_) => "dense input",
+            Self::Moe(_) => "expert input",
+        }
+    }
+
     fn block(&self) -> Block {
         match self {
             Self::Dense(_) => dense::BLOCK,

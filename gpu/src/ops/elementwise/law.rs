@@ -106,6 +106,18 @@ pub fn gate_rows_backward<D: Elementwise, T, C, X: Format>(
     device.gate_rows_backward(dy.raw(), d_gate.raw(), ungated.raw(), gate.raw(), ungated.width());
 }
 
+/// Columns of one become columns of the other, as many as the narrower has.
+pub fn copy_columns<D: Elementwise, T, A, B, X: Format>(
+    device: &D,
+    out: ViewMut<'_, D, T, A, X>,
+    to: Columns,
+    x: View<'_, D, T, B, X>,
+    from: Columns,
+) {
+    let width = out.width().min(x.width());
+    device.copy_columns(out.raw(), to, x.raw(), from, width);
+}
+
 /// Takes the two parts of every head `[A | B]` apart, the first to the front of wider heads.
 pub fn split_heads<D: Elementwise, T, H, A: Axis, B: Axis, R: Axis, X: Format>(
     device: &D,
