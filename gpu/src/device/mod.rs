@@ -162,7 +162,7 @@ impl<D: Memory, E: Element> Ref<'_, D, E> {
     }
 }
 
-impl<'a, D: Memory, E: Element> Mut<'a, D, E> {
+impl<D: Memory, E: Element> Mut<'_, D, E> {
     /// How many elements.
     #[must_use]
     pub fn len(&self) -> usize {

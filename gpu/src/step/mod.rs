@@ -493,7 +493,6 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     }
 
     /// One module for multi-token prediction, behind the head or the module in front of it.
-    #[allow(clippy::type_complexity)] // what is kept, and the loss
     fn predict(
         &self,
         of: &Context<'_, D>,
@@ -503,7 +502,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptModule<D, S, E>, Option<f64>), StepError> {
         let ledger = of.room.ledger;
-        let Shared { head, embedding, ids } = self.shared(&kept.ids);
+        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
         ledger.begin(Block::Mtp, Direction::Forward);
         let hidden = self.hidden(kept, module.depth - 1);
         let (entrance, output) = module.forward(of, embedding, ids, &hidden)?;
@@ -522,10 +521,10 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     }
 
     /// What modules for multi-token prediction share with the model.
-    fn shared<'m>(&'m self, ids: &'m Option<ends::Ids<D>>) -> Shared<'m, D, S, E> {
+    fn shared<'m>(&'m self, ids: Option<&'m ends::Ids<D>>) -> Shared<'m, D, S, E> {
         let (head, embedding) = (self.head.as_ref(), self.embedding.as_ref());
         let here = "modules for multi-token prediction stand behind the head, and have an embedding";
-        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.as_ref().expect(here) }
+        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.expect(here) }
     }
 
     /// The hidden state that a module reads: behind the model's norm, or that of the module in front.
@@ -607,7 +606,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     ) -> Result<Option<Tensor<D, Tokens, S::Hidden, E>>, StepError> {
         let ledger = of.room.ledger;
         let Some(KeptModule { entrance, layer, exit: (x, exit) }) = kept.modules.pop() else { return Ok(residual) };
-        let Shared { head, embedding, ids } = self.shared(&kept.ids);
+        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
         ledger.begin(Block::MtpHead, Direction::Backward);
         let carried_on = residual.map(|residual| residual.becomes(RESIDUAL)).transpose()?;
         let table = head.table(Some(embedding));
@@ -645,7 +644,6 @@ fn further(batch: &mut dyn Batch, micro_batch: u64, ahead: usize, sequence: usiz
 
 impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
     /// Attention and network; gives what is kept, and the output, while the network's frame is open.
-    #[allow(clippy::type_complexity)] // what is kept, and the output
     fn forward(
         &self,
         of: &Context<'_, D>,
@@ -721,7 +719,6 @@ impl<D: Device, S: Shapes, E: Format> Network<D, S, E> {
         }
     }
 
-    #[allow(clippy::type_complexity)] // what is kept, and the output
     fn forward(
         &self,
         of: &Context<'_, D>,
