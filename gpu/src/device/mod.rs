@@ -1,5 +1,5 @@
 //! Devices: where tensors lie and operations run. The step is written once over [`Memory`] and the operations of
-//! [`ops`](crate::ops); `meta` records what is asked for at any scale, `host` computes.
+//! [`ops`]; `meta` records what is asked for at any scale, `host` computes.
 
 mod host;
 mod meta;
