@@ -1,0 +1,120 @@
+//! Random small models under random layouts: the device without values asks for exactly what the CPU asks for, event by
+//! event, both hold what the budget says, and the CPU computes with nothing that nobody wrote.
+
+mod agree {
+    pub mod choices;
+    pub mod specs;
+}
+mod common;
+
+use common::{ADAMW, Random};
+use moe_model_core::Plan;
+use moe_model_core::spec::{Dtype, Spec};
+use moe_model_gpu::device::{Device, Format};
+use moe_model_gpu::ledger::Allocation;
+use moe_model_gpu::shapes::Dynamic;
+use moe_model_gpu::step::Step;
+use moe_model_gpu::{Bf16, Host, Meta, Numerics};
+use std::collections::BTreeMap;
+
+const SPECS: usize = 400;
+
+/// What one rank did in two steps.
+#[derive(PartialEq)]
+struct Outcome {
+    allocations: u64,
+    record: Vec<Allocation>,
+    losses: Vec<Option<f64>>,
+    /// Before and behind, and the last gradients.
+    before: Vec<Vec<f32>>,
+    weights: Vec<Vec<f32>>,
+    gradients: Vec<Vec<f32>>,
+}
+
+fn weights<D: Device, E: Format, M: Format>(step: &mut Step<D, Dynamic, E, M>) -> Vec<Vec<f32>> {
+    let mut all = Vec::new();
+    step.weights(&mut |_, values| all.push(values.to_vec())).expect("weights are there");
+    all
+}
+
+fn two_steps<D: Device, E: Format, M: Format>(
+    (plan, stage): (Plan, u64),
+    device: D,
+    numerics: Numerics,
+    mut random: Random,
+) -> Outcome {
+    let step = Step::<D, Dynamic, E, M>::new(plan, stage, device, numerics, &mut random);
+    let mut step = step.unwrap_or_else(|error| panic!("{error}\n{:#?}", plan.spec()));
+    let before = weights(&mut step);
+    step.ledger().record();
+    let mut train = || {
+        let report = step.train(&mut random, ADAMW);
+        report.unwrap_or_else(|error| panic!("{}, stage {stage}: {error}\n{:#?}", D::NAME, plan.spec())).loss
+    };
+    let losses = vec![train(), train()];
+    let mut gradients = Vec::new();
+    step.each_gradient(&mut |_, values| gradients.push(values.to_vec())).expect("gradients are there");
+    let (record, allocations) = (step.ledger().recorded(), step.ledger().allocations());
+    Outcome { allocations, record, losses, before, weights: weights(&mut step), gradients }
+}
+
+/// One rank of a stage, on both devices, and on the CPU with and without values that spread in fresh memory.
+fn compare<E: Format, M: Format>(plan: Plan, stage: u64, numerics: Numerics, random: Random) {
+    let of = (plan, stage);
+    let meta = two_steps::<_, E, M>(of, Meta, numerics, random);
+    let host = two_steps::<_, E, M>(of, Host::new(1).poisoned(), numerics, random);
+    let context = format!("stage {stage} of {:#?}", plan.spec());
+    assert!(!meta.record.is_empty() && meta.record.iter().all(|allocation| allocation.until.is_some()), "{context}");
+    assert_eq!(meta.allocations, host.allocations, "{context}");
+    for (meta, host) in meta.record.iter().zip(&host.record) {
+        assert_eq!(meta, host, "{context}");
+    }
+    assert_eq!(meta.record.len(), host.record.len(), "{context}");
+    assert_eq!(host.losses[0].is_some(), plan.stage(stage).head, "{context}");
+    let all = host.losses.iter().flatten().all(|loss| loss.is_finite());
+    assert!(all && is_finite(&host.weights) && is_finite(&host.gradients), "a value that nobody wrote: {context}");
+    assert!(host.weights != host.before, "nothing was learned: {context}");
+    // What hides a value that spreads, as a maximum does, does not hide another one.
+    assert!(host == two_steps::<_, E, M>(of, Host::new(1), numerics, random), "fresh memory is read: {context}");
+}
+
+fn is_finite(all: &[Vec<f32>]) -> bool {
+    all.iter().flatten().all(|value| value.is_finite())
+}
+
+fn compare_stages(plan: Plan, numerics: Numerics, random: Random) {
+    let precision = plan.spec().layout.precision;
+    for stage in 0..plan.stages() {
+        match (precision.weights, precision.moments) {
+            (Dtype::Fp32, Dtype::Fp32) => compare::<f32, f32>(plan, stage, numerics, random),
+            (Dtype::Fp32, _) => compare::<f32, Bf16>(plan, stage, numerics, random),
+            (_, Dtype::Fp32) => compare::<Bf16, f32>(plan, stage, numerics, random),
+            _ => compare::<Bf16, Bf16>(plan, stage, numerics, random),
+        }
+    }
+}
+
+/// The next legal layout of a random model.
+fn legal(rng: &mut fastrand::Rng) -> (Spec, Plan) {
+    loop {
+        let spec = agree::specs::random(rng);
+        if let Ok(plan) = Plan::new(spec) {
+            return (spec, plan);
+        }
+    }
+}
+
+#[test]
+fn both_devices_hold_the_same() {
+    let mut rng = fastrand::Rng::with_seed(17);
+    let mut seen = BTreeMap::new();
+    for seed in 0..SPECS {
+        let (spec, plan) = legal(&mut rng);
+        agree::choices::of(&spec).for_each(|choice| *seen.entry(choice).or_insert(0) += 1);
+        let numerics = agree::specs::numerics(&mut rng, &spec.architecture);
+        compare_stages(plan, numerics, Random { seed: seed as u64, vocab: spec.architecture.vocab });
+    }
+    for choice in agree::choices::ALL {
+        assert!(seen.get(choice.0).is_some_and(|seen| *seen >= SPECS / 50), "{} in {seen:?}", choice.0);
+    }
+}
