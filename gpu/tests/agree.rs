@@ -44,12 +44,12 @@ fn two_steps<D: Device, E: Format, M: Format>(
     mut random: Random,
 ) -> Outcome {
     let step = Step::<D, Dynamic, E, M>::new(plan, stage, device, numerics, &mut random);
-    let mut step = step.unwrap_or_else(|error| panic!("{error}\n{:#?}", plan.spec()));
+    let mut step = step.unwrap_or_else(|error| panic!("{error}\n{:?}", plan.spec()));
     let before = weights(&mut step);
     step.ledger().record();
     let mut train = || {
         let report = step.train(&mut random, ADAMW);
-        report.unwrap_or_else(|error| panic!("{}, stage {stage}: {error}\n{:#?}", D::NAME, plan.spec())).loss
+        report.unwrap_or_else(|error| panic!("{}, stage {stage}: {error}\n{:?}", D::NAME, plan.spec())).loss
     };
     let losses = vec![train(), train()];
     let mut gradients = Vec::new();
@@ -63,7 +63,7 @@ fn compare<E: Format, M: Format>(plan: Plan, stage: u64, numerics: Numerics, ran
     let of = (plan, stage);
     let meta = two_steps::<_, E, M>(of, Meta, numerics, random);
     let host = two_steps::<_, E, M>(of, Host::new(1).poisoned(), numerics, random);
-    let context = format!("stage {stage} of {:#?}", plan.spec());
+    let context = format!("stage {stage} of {:?}", plan.spec());
     assert!(!meta.record.is_empty() && meta.record.iter().all(|allocation| allocation.until.is_some()), "{context}");
     assert_eq!(meta.allocations, host.allocations, "{context}");
     for (meta, host) in meta.record.iter().zip(&host.record) {

@@ -24,6 +24,9 @@ pub fn random(rng: &mut Rng) -> Spec {
 /// What the model computes, apart from its sizes.
 pub fn numerics(rng: &mut Rng, architecture: &Architecture) -> Numerics {
     Numerics {
+        // A rank alone has zeros for tokens out of other ranks' parts of the vocabulary, whose gradients norms multiply by
+        // the inverse root of this, block by block.
+        norm_eps: 0.1,
         score: of(rng, &[Score::Softmax, Score::Sigmoid, Score::SoftmaxOfChosen]),
         normalise: rng.bool(),
         routed_activation: of(rng, &[Activation::SwiGlu, Activation::ClampedSwiGlu { limit: 7.0, alpha: 1.702 }]),
