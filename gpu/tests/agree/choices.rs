@@ -1,11 +1,14 @@
 //! The choices that random layouts must cover.
 
-use moe_model_core::spec::*;
+use moe_model_core::spec::{
+    Accounting, Architecture, Attention, Bias, CorrectionBias, Dtype, Factor, Gqa, Kernel, Layout, QkNorm, Recompute,
+    Routing, Schedule, Spec, Zero,
+};
 
-type Choice = (&'static str, fn(&Architecture, &Layout) -> bool);
+pub(crate) type Choice = (&'static str, fn(&Architecture, &Layout) -> bool);
 
 /// Which of them a Spec makes.
-pub fn of(spec: &Spec) -> impl Iterator<Item = &'static str> {
+pub(crate) fn of(spec: &Spec) -> impl Iterator<Item = &'static str> {
     ALL.iter().filter(|(_, makes)| makes(&spec.architecture, &spec.layout)).map(|(name, _)| *name)
 }
 
@@ -26,7 +29,7 @@ fn has_experts(of: &Architecture) -> bool {
 }
 
 /// By name.
-pub const ALL: &[Choice] = &[
+pub(crate) const ALL: &[Choice] = &[
     ("as many key/value heads", |a, _| gqa(a).heads == gqa(a).kv_heads && q_rank(a).is_none()),
     ("fewer key/value heads", |a, _| gqa(a).heads > gqa(a).kv_heads),
     ("fewer key/value heads than ranks", |a, l| q_rank(a).is_none() && gqa(a).kv_heads < l.mesh.tp),
@@ -80,12 +83,8 @@ pub const ALL: &[Choice] = &[
     ("skewed", |a, l| {
         has_experts(a) && l.mesh.ep > 1 && matches!(l.routing, Routing::Dropless(of) if of.skew > Factor::ONE)
     }),
-    ("few slots", |a, l| {
-        has_experts(a) && matches!(l.routing, Routing::Capacity(of) if of.factor < Factor::ONE)
-    }),
-    ("many slots", |a, l| {
-        has_experts(a) && matches!(l.routing, Routing::Capacity(of) if of.factor > Factor::ONE)
-    }),
+    ("few slots", |a, l| has_experts(a) && matches!(l.routing, Routing::Capacity(of) if of.factor < Factor::ONE)),
+    ("many slots", |a, l| has_experts(a) && matches!(l.routing, Routing::Capacity(of) if of.factor > Factor::ONE)),
     ("fp32", |_, l| l.precision.weights == Dtype::Fp32),
     ("bf16", |_, l| l.precision.weights == Dtype::Bf16),
     ("moments in fp32", |_, l| l.precision.moments == Dtype::Fp32),

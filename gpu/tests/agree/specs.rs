@@ -1,7 +1,11 @@
 //! Random models and layouts, most of which the laws allow.
 
 use fastrand::Rng;
-use moe_model_core::spec::*;
+use moe_model_core::spec::{
+    Accounting, Architecture, Attention, Batch, Bias, Capacity, CorrectionBias, Dropless, Dtype, Experts, Factor, Gqa,
+    Kernel, LayerKind, LayerList, Layers, Layout, Mesh, Mla, Placement, Precision, QkNorm, Recompute, Reference,
+    Routing, Schedule, Spec, Stages, Switch, Zero,
+};
 use moe_model_gpu::Numerics;
 use moe_model_gpu::ops::activation::Activation;
 use moe_model_gpu::ops::router::Score;
@@ -15,14 +19,14 @@ fn switch(rng: &mut Rng) -> Switch {
 }
 
 /// A Spec that the laws may refuse.
-pub fn random(rng: &mut Rng) -> Spec {
+pub(crate) fn random(rng: &mut Rng) -> Spec {
     let mesh = mesh(rng);
     let architecture = architecture(rng, mesh.tp * mesh.pp);
     Spec { architecture, layout: layout(rng, mesh, architecture.layers.count()) }
 }
 
 /// What the model computes, apart from its sizes.
-pub fn numerics(rng: &mut Rng, architecture: &Architecture) -> Numerics {
+pub(crate) fn numerics(rng: &mut Rng, architecture: &Architecture) -> Numerics {
     Numerics {
         // A rank alone has zeros for tokens out of other ranks' parts of the vocabulary, whose gradients norms multiply by
         // the inverse root of this, block by block.
@@ -136,12 +140,7 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
             moments: of(rng, &[Dtype::Fp32, Dtype::Bf16]),
             ..Precision::DEFAULT
         },
-        batch: Batch {
-            sequence: of(rng, &[4, 5, 8]),
-            micro: rng.u64(1..4),
-            count: rng.u64(1..5),
-            ..Batch::DEFAULT
-        },
+        batch: Batch { sequence: of(rng, &[4, 5, 8]), micro: rng.u64(1..4), count: rng.u64(1..5), ..Batch::DEFAULT },
         recompute: of(rng, &[Recompute::None, Recompute::Full]),
         routing: routing(rng, mesh.ep),
         accounting: Accounting::Reference(Reference { kernel: of(rng, Kernel::ALL) }),

@@ -4,15 +4,15 @@ use moe_model_gpu::ops::adamw::AdamW;
 use moe_model_gpu::step::{Batch, Place, Source};
 
 /// A decay that changes weights whose gradient is zero too, as bf16 has them.
-pub const ADAMW: AdamW = AdamW { lr: 0.02, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.5 };
+pub(crate) const ADAMW: AdamW = AdamW { lr: 0.02, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.5 };
 
 /// Weights by their names and layers, tokens by their places in the step.
 #[derive(Clone, Copy)]
-pub struct Random {
+pub(crate) struct Random {
     /// What all follows from.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Rows of the vocabulary that stand for tokens.
-    pub vocab: u64,
+    pub(crate) vocab: u64,
 }
 
 impl Random {
@@ -24,7 +24,9 @@ impl Random {
 
     fn tokens(self, name: &str, micro_batch: u64, out: &mut [i64]) {
         let first = micro_batch * out.len() as u64;
-        out.iter_mut().zip(first..).for_each(|(id, place)| *id = self.rng(name, place).i64(0..self.vocab.cast_signed()));
+        out.iter_mut()
+            .zip(first..)
+            .for_each(|(id, place)| *id = self.rng(name, place).i64(0..self.vocab.cast_signed()));
     }
 }
 
