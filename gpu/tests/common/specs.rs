@@ -6,11 +6,9 @@ use moe_model_core::spec::{
     Kernel, LayerKind, LayerList, Layers, Layout, Mesh, Mla, Placement, Precision, QkNorm, Recompute, Reference,
     Routing, Schedule, Spec, Stages, Switch, Zero,
 };
-use moe_model_gpu::Numerics;
-use moe_model_gpu::ops::activation::Activation;
-use moe_model_gpu::ops::router::Score;
 
-fn of<T: Copy>(rng: &mut Rng, among: &[T]) -> T {
+/// One of some.
+pub(crate) fn of<T: Copy>(rng: &mut Rng, among: &[T]) -> T {
     among[rng.usize(..among.len())]
 }
 
@@ -23,19 +21,6 @@ pub(crate) fn random(rng: &mut Rng) -> Spec {
     let mesh = mesh(rng);
     let architecture = architecture(rng, mesh.tp * mesh.pp);
     Spec { architecture, layout: layout(rng, mesh, architecture.layers.count()) }
-}
-
-/// What the model computes, apart from its sizes.
-pub(crate) fn numerics(rng: &mut Rng, architecture: &Architecture) -> Numerics {
-    Numerics {
-        // A rank alone has zeros for tokens out of other ranks' parts of the vocabulary, whose gradients norms multiply by
-        // the inverse root of this, block by block.
-        norm_eps: 0.1,
-        score: of(rng, &[Score::Softmax, Score::Sigmoid, Score::SoftmaxOfChosen]),
-        normalise: rng.bool(),
-        routed_activation: of(rng, &[Activation::SwiGlu, Activation::ClampedSwiGlu { limit: 7.0, alpha: 1.702 }]),
-        ..Numerics::usual(architecture)
-    }
 }
 
 fn mesh(rng: &mut Rng) -> Mesh {
