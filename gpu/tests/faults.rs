@@ -10,7 +10,7 @@ use core::cell::Cell;
 use faults::refusing::Refusing;
 use moe_model_core::inventory::Block;
 use moe_model_core::spec::{
-    Accounting, Architecture, Attention, Batch, Dtype, Experts, Gqa, Layers, Layout, Mesh, Precision, Recompute,
+    Accounting, Architecture, Attention, Batch, Dtype, Experts, Gqa, Layers, Layout, Mesh, Mla, Precision, Recompute,
     Routing, Spec, Zero,
 };
 use moe_model_core::{Bytes, Phase, Plan};
@@ -300,6 +300,18 @@ fn accounting_of_another_kind() {
     let paper = plan(|layout| layout.accounting = Accounting::PAPER);
     let text = "`accounting` = paper: the step runs layouts of `accounting: reference`, without `serving`";
     assert_refused::<Dynamic, Bf16, f32>(paper, text);
+}
+
+#[test]
+fn heads_whose_dimensions_are_no_pairs() {
+    let mut spec = SPEC;
+    spec.architecture.attention = Attention::Gqa(Gqa { heads: 2, kv_heads: 1, head_dim: 3, ..Gqa::DEFAULT });
+    let gqa = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+    assert_refused::<Dynamic, Bf16, f32>(gqa, "`attention.head_dim` = 3: positions turn pairs of dimensions");
+    let mla = Mla { heads: 2, kv_rank: 4, nope: 2, rope: 5, value: 2, ..Mla::DEFAULT };
+    spec.architecture.attention = Attention::Mla(mla);
+    let mla = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+    assert_refused::<Dynamic, Bf16, f32>(mla, "`attention.rope` = 5: positions turn pairs of dimensions");
 }
 
 /// Eight, said to be nine.

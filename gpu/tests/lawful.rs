@@ -5,10 +5,10 @@ mod common;
 mod specs;
 
 use common::{ADAMW, Random};
-use moe_model_core::spec::{Dtype, Spec, Value};
+use moe_model_core::spec::{Attention, Dtype, Spec, Value};
 use moe_model_core::{Key, Plan};
 use moe_model_gpu::device::Format;
-use moe_model_gpu::shapes::Dynamic;
+use moe_model_gpu::shapes::{Dynamic, Lengths};
 use moe_model_gpu::step::Step;
 use moe_model_gpu::{Bf16, Meta, Numerics, StepError};
 
@@ -19,10 +19,17 @@ fn train<E: Format, M: Format>(plan: Plan, stage: u64) -> Result<(), StepError> 
     step.train(&mut none, ADAMW).map(drop)
 }
 
+/// Whether rotary positions find pairs of dimensions, which no law demands.
+fn has_pairs(plan: &Plan) -> bool {
+    let lengths = Lengths::of(plan, 0);
+    let is_latent = matches!(plan.spec().architecture.attention, Attention::Mla(_));
+    (if is_latent { lengths.rope } else { lengths.query_key }).is_multiple_of(2)
+}
+
 /// Runs every stage, if the laws let the layout through and it is of this accounting; says whether they did.
 fn runs(spec: Spec) -> bool {
     let Ok(plan) = Plan::new(spec) else { return false };
-    if spec.layout.accounting.name() != "reference" || spec.layout.served().is_some() {
+    if spec.layout.accounting.name() != "reference" || spec.layout.served().is_some() || !has_pairs(&plan) {
         return false;
     }
     let precision = spec.layout.precision;
