@@ -36,7 +36,7 @@ impl Source for Random {
         #[allow(clippy::cast_precision_loss)] // widths of a small model
         let spread = 1.7 / (place.width as f32 + 8.0).sqrt();
         let middle = if place.name.contains("norm") { 1.0 } else { 0.0 };
-        out.iter_mut().for_each(|value| *value = middle + spread * (2.0 * rng.f32() - 1.0));
+        out.fill_with(|| middle + spread * (2.0 * rng.f32() - 1.0));
         Ok(())
     }
 }
