@@ -123,6 +123,16 @@ fn a_tensor_of_another_size() {
 }
 
 #[test]
+fn fewer_rows_than_declared() {
+    let ledger = in_forward();
+    ledger.begin(Block::Moe, Direction::Forward);
+    let rows = ledger.take("routed product", 64).expect("the budget has room for as many rows, or fewer");
+    assert_eq!(ledger.live(), Bytes::new(64));
+    drop(rows);
+    assert_eq!(ledger.peak(Phase::Forward), Bytes::new(64));
+}
+
+#[test]
 fn one_too_many() {
     let ledger = in_forward();
     // Of two layers and two micro-batches, one of which is in flight.

@@ -9,10 +9,10 @@ mod invariance {
 use common::{ADAMW, Random};
 use invariance::models::{self, Model};
 use moe_model_core::Plan;
-use moe_model_core::spec::{Accounting, Dtype, Kernel, Layout, Precision, Recompute, Reference, Schedule};
+use moe_model_core::spec::{Accounting, Dtype, Kernel, Layout, Precision, Recompute, Reference, Schedule, Zero};
 use moe_model_gpu::device::Format;
 use moe_model_gpu::ops::adamw::AdamW;
-use moe_model_gpu::shapes::Dynamic;
+use moe_model_gpu::shapes::{Dynamic, Lengths};
 use moe_model_gpu::step::{Place, Seen, Source, Step};
 use moe_model_gpu::{Bf16, Host};
 
@@ -119,6 +119,48 @@ fn threads() {
         let plan = plan(&model, |_| ());
         let [one, two] = [1, 2].map(|threads| compute::<f32>(plan, &model, threads, &mut random(&model)));
         assert!(one == two, "{name}");
+    }
+}
+
+#[test]
+fn rows_that_pad_the_vocabulary() {
+    for (name, model) in models::all() {
+        let mut padded = computed(&model, |layout| layout.placement.vocab_multiple = 8);
+        let plain = computed(&model, |_| ());
+        for ((place, padded), (_, plain)) in padded.gradients.iter_mut().zip(&plain.gradients) {
+            let padding = padded.split_off(plain.len());
+            assert_eq!(padding.is_empty(), place.rows != 24, "{name}: {place:?}");
+            assert!(padding.iter().all(|value| *value == 0.0), "{name}: {place:?} learns nothing");
+        }
+        assert!((padded.loss - plain.loss).abs() < 1e-6, "{name}: {} and {}", padded.loss, plain.loss);
+        assert_near(name, &padded, &plain, 1e-5);
+    }
+}
+
+/// Weights behind a step, those of either ZeRO group behind one another.
+fn learned(plan: Plan, model: &Model) -> [Vec<f32>; 2] {
+    let (mut step, mut groups) = (step::<f32>(plan, model, 1, &mut random(model)), [Vec::new(), Vec::new()]);
+    step.train(&mut random(model), ADAMW).unwrap_or_else(|error| panic!("{error}"));
+    let see = &mut |place: &Place, values: &[f32]| {
+        groups[usize::from(place.name.starts_with("mlp.experts."))].extend_from_slice(values);
+    };
+    step.weights(see).expect("weights are there");
+    groups
+}
+
+#[test]
+fn a_share_of_the_optimizer() {
+    for model in [models::mixtral(), models::gpt_oss(), models::qwen()] {
+        let whole = learned(plan(&model, |_| ()), &model);
+        let shared = plan(&model, |layout| (layout.mesh.dp, layout.zero) = (3, Zero::OPTIMIZER));
+        let lengths = Lengths::of(&shared, 0);
+        let shares = [lengths.dense_shard, lengths.expert_shard];
+        for ((whole, part), share) in whole.iter().zip(learned(shared, &model)).zip(shares) {
+            assert!(share < whole.len() && share * 3 >= whole.len(), "{share} of {}", whole.len());
+            assert!(whole[..share] == part[..share], "the first rank's share is learned");
+            let other = whole.iter().zip(&part).skip(share).filter(|(whole, part)| whole == part).count();
+            assert!(other < (whole.len() - share) / 100, "{other} of other ranks' are learned too");
+        }
     }
 }
 
