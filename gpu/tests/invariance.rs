@@ -158,7 +158,8 @@ fn a_share_of_the_optimizer() {
         for ((whole, part), share) in whole.iter().zip(learned(shared, &model)).zip(shares) {
             assert!(share < whole.len() && share * 3 >= whole.len(), "{share} of {}", whole.len());
             assert!(whole[..share] == part[..share], "the first rank's share is learned");
-            let other = whole.iter().zip(&part).skip(share).filter(|(whole, part)| whole == part).count();
+            let other =
+                whole.iter().zip(&part).skip(share).filter(|(whole, part)| whole.to_bits() == part.to_bits()).count();
             assert!(other < (whole.len() - share) / 100, "{other} of other ranks' are learned too");
         }
     }
@@ -170,8 +171,10 @@ fn half_the_bytes() {
         let plan = plan(&model, |layout| layout.precision = Precision::DEFAULT);
         assert_eq!(plan.spec().layout.precision.weights, Dtype::Bf16);
         let (wide, narrow) = (computed(&model, |_| ()), compute::<Bf16>(plan, &model, 1, &mut random(&model)));
+        assert_eq!(wide.choices, narrow.choices, "{name}");
         assert!(wide.gradients != narrow.gradients, "{name}: they are not the same");
-        assert!((wide.loss - narrow.loss).abs() < 0.02 * wide.loss, "{name}: {} and {}", wide.loss, narrow.loss);
+        assert!((wide.loss - narrow.loss).abs() < 0.005 * wide.loss, "{name}: {} and {}", wide.loss, narrow.loss);
+        assert_near(name, &wide, &narrow, 0.15);
     }
 }
 
