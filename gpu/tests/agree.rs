@@ -55,9 +55,10 @@ fn two_steps<D: Device, E: Format, M: Format>(
     step.ledger().record();
     let mut train = || {
         let report = step.train(&mut random, ADAMW);
-        report.unwrap_or_else(|error| panic!("{}, stage {stage}: {error}\n{:?}", D::NAME, plan.spec())).loss
+        let report = report.unwrap_or_else(|error| panic!("{}, stage {stage}: {error}\n{:?}", D::NAME, plan.spec()));
+        [report.loss, report.mtp_loss]
     };
-    let losses = vec![train(), train()];
+    let losses = [train(), train()].concat();
     let mut gradients = Vec::new();
     step.each_gradient(&mut |_, values| gradients.push(values.to_vec())).expect("gradients are there");
     let (record, allocations) = (step.ledger().recorded(), step.ledger().allocations());

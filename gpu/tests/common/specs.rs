@@ -43,6 +43,7 @@ fn architecture(rng: &mut Rng, least: u64) -> Architecture {
         layers: layers(rng, least),
         attention: if rng.bool() { gqa(rng) } else { mla(rng) },
         experts: experts(rng),
+        mtp: of(rng, &[0, 0, 0, 1, 2]),
         ..Architecture::DEFAULT
     }
 }
