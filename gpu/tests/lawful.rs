@@ -94,5 +94,5 @@ fn any_two_keys_at_other_values() {
         }
         ran += u32::from(runs(spec));
     }
-    assert!(ran > 1000, "{ran} layouts ran");
+    assert!(ran > 500, "{ran} layouts ran");
 }
