@@ -29,7 +29,7 @@ use ends::{Embedding, Head};
 use moe::Moe;
 use moe_model_core::events::Work;
 use moe_model_core::inventory::Block;
-use moe_model_core::spec::Recompute;
+use moe_model_core::spec::{self, Recompute};
 use moe_model_core::{Phase, Plan};
 use mtp::{Hidden, Mtp};
 use params::{Gradients, Maker, States, Visit, Visitor};
@@ -352,13 +352,21 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
             format!("`accounting` = {name}: the step runs layouts of `accounting: reference`, without `serving`");
         return Err(StepError::Other(text));
     }
-    if let Some(disagreement) = S::agree(&Lengths::of(plan, stage)) {
+    let lengths = Lengths::of(plan, stage);
+    if let Some(disagreement) = S::agree(&lengths) {
         return Err(StepError::Other(disagreement.to_string()));
     }
     let last = plan.stages() - 1;
     if plan.counted_mtp() > 0 && plan.chunk(last, 0).mtp == 0 {
         let text = "`stages.list` puts the MTP modules on another rank than the head, where the step does not run them";
         return Err(StepError::Other(text.to_owned()));
+    }
+    let (key, rotary) = match plan.spec().architecture.attention {
+        spec::Attention::Mla(_) => ("rope", lengths.rope),
+        _ => ("head_dim", lengths.query_key),
+    };
+    if !rotary.is_multiple_of(2) {
+        return Err(StepError::Other(format!("`attention.{key}` = {rotary}: positions turn pairs of dimensions")));
     }
     let precision = &layout.precision;
     let formats =
