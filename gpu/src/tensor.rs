@@ -1,6 +1,7 @@
 //! Tensors: memory of a device under a name of the inventory, with its dimensions and its format in the type. All are
 //! matrices, whose rows and columns may be several dimensions behind one another.
 
+use crate::comm::CommError;
 use crate::device::{Element, Memory, Mut, OutOfMemory, Ref};
 use crate::ledger::{Ledger, LedgerError, Ticket};
 use crate::shapes::{Axis, Lengths};
@@ -21,8 +22,16 @@ pub enum StepError {
         /// What the device says.
         device: OutOfMemory,
     },
+    /// A peer does not do its part.
+    Comm(CommError),
     /// Something else, in words.
     Other(String),
+}
+
+impl From<CommError> for StepError {
+    fn from(error: CommError) -> Self {
+        Self::Comm(error)
+    }
 }
 
 impl From<LedgerError> for StepError {
@@ -35,6 +44,7 @@ impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ledger(error) => error.fmt(f),
+            Self::Comm(error) => error.fmt(f),
             Self::OutOfMemory { name, device } => write!(f, "`{name}`: {device}"),
             Self::Other(text) => f.write_str(text),
         }
@@ -245,6 +255,12 @@ impl<'a, D: Memory, R, C, E: Element> ViewMut<'a, D, R, C, E> {
     /// The same, for a while.
     pub fn again(&mut self) -> ViewMut<'_, D, R, C, E> {
         ViewMut { raw: self.raw.again(), rows: self.rows, width: self.width, shape: PhantomData }
+    }
+
+    /// To be read from now on.
+    #[must_use]
+    pub fn into_view(self) -> View<'a, D, R, C, E> {
+        View { raw: self.raw.into_read(), rows: self.rows, width: self.width, shape: PhantomData }
     }
 
     /// The same, to be read.

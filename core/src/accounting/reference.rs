@@ -368,6 +368,9 @@ impl Of<'_> {
         if self.gathers() {
             frame.both_as(list, SHARED, element, "shared input", self.all_each(sizes.hidden));
             list.push(forward, "scattered result", sizes.own_hidden());
+        }
+        if self.plan.spec().layout.mesh.tp > 1 {
+            // It is a part of a sum over ranks, which the routed experts' is not.
             list.push(backward, "shared input gradient", self.all_each(sizes.hidden));
         }
     }

@@ -162,7 +162,13 @@ impl<D: Memory, E: Element> Ref<'_, D, E> {
     }
 }
 
-impl<D: Memory, E: Element> Mut<'_, D, E> {
+impl<'a, D: Memory, E: Element> Mut<'a, D, E> {
+    /// To be read from now on.
+    #[must_use]
+    pub fn into_read(self) -> Ref<'a, D, E> {
+        Ref { buffer: self.buffer, start: self.start, len: self.len }
+    }
+
     /// How many elements.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use super::Load;
 use super::params::{Gradients, Param};
-use crate::comm::Solo;
+use crate::comm::Comm;
 use crate::device::{Device, Element, Format, Memory};
 use crate::numerics::Numerics;
 use crate::ops::rope::Rope;
@@ -11,6 +11,7 @@ use crate::shapes::{Context as All, Lengths, One, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
 use crate::{View, ViewMut};
 use moe_model_core::Plan;
+use moe_model_core::groups::Group;
 
 /// Where a block runs.
 pub(super) struct Context<'a, D> {
@@ -19,7 +20,7 @@ pub(super) struct Context<'a, D> {
     pub(super) plan: &'a Plan,
     pub(super) stage: u64,
     pub(super) numerics: &'a Numerics,
-    pub(super) comm: Solo,
+    pub(super) comm: &'a Comm,
     pub(super) load: Load,
 }
 
@@ -29,30 +30,67 @@ impl<D: Memory> Context<'_, D> {
         self.room.lengths.context != self.room.lengths.tokens
     }
 
+    /// The number of a micro-batch among those of all replicas.
+    pub(super) fn global(&self, micro_batch: u64) -> u64 {
+        let replica = if self.comm.is_alone() { 0 } else { self.comm.place().dp };
+        replica * self.plan.spec().layout.batch.count + micro_batch
+    }
+
+    /// Micro-batches that a step's loss is the mean of.
+    pub(super) fn micro_batches(&self) -> u64 {
+        let layout = &self.plan.spec().layout;
+        let replicas = if self.comm.is_alone() { 1 } else { layout.mesh.dp };
+        layout.batch.count * replicas
+    }
+
+    /// Alone, a rank has its part of the vocabulary: tokens of other parts are taken for some of its own, so that none is
+    /// without a row.
+    pub(super) fn fold(&self, tokens: &mut [i64]) {
+        if self.comm.is_alone() && self.room.lengths.tensor_ranks > 1 {
+            let rows = i64::try_from(self.real_rows()).expect("rows are numbers of 63 bits").max(1);
+            tokens.iter_mut().filter(|token| **token >= 0).for_each(|token| *token %= rows);
+        }
+    }
+
     pub(super) fn rope(&self) -> Rope {
         Rope { theta: self.numerics.rope_theta, pairs: self.numerics.rope_pairs, sequence: self.room.lengths.keys }
     }
 
+    /// Whether tensor-parallel ranks each have a part of a sum of the same tokens.
+    pub(super) fn is_partial(&self) -> bool {
+        self.room.lengths.tensor_ranks > 1 && !self.gathers()
+    }
+
     /// The tokens of all tensor-parallel ranks, where each has its own.
-    pub(super) fn gather<C, E: Element>(&self, all: ViewMut<'_, D, All, C, E>, own: View<'_, D, Tokens, C, E>) {
+    pub(super) fn gather<C, E: Element>(
+        &self,
+        all: ViewMut<'_, D, All, C, E>,
+        own: View<'_, D, Tokens, C, E>,
+    ) -> Result<(), StepError> {
         if self.gathers() {
-            self.comm.gather(self.room.device, all, own, self.room.lengths);
+            self.comm.gather(self.room.device, all, own, self.room.lengths)?;
         } else {
             self.room.device.copy(all.raw(), own.raw());
         }
+        Ok(())
     }
 
     /// The sum of what tensor-parallel ranks have, of this rank's tokens.
-    pub(super) fn reduce<C: 'static, E: Element>(
+    pub(super) fn reduce<C: 'static, E: Format>(
         &self,
         own: ViewMut<'_, D, Tokens, C, E>,
-        partial: View<'_, D, All, C, E>,
-    ) {
+        mut partial: ViewMut<'_, D, All, C, E>,
+    ) -> Result<(), StepError> {
+        let (device, lengths) = (self.room.device, self.room.lengths);
         if self.gathers() {
-            self.comm.reduce_scatter(self.room.device, own, partial, self.room.lengths);
-        } else {
-            self.room.device.copy(own.raw(), partial.raw());
+            self.comm.reduce_scatter(device, own, partial.view(), lengths)?;
+            return Ok(());
         }
+        if self.is_partial() {
+            self.comm.all_reduce(device, Group::Tp, partial.again())?;
+        }
+        device.copy(own.raw(), partial.view().raw());
+        Ok(())
     }
 }
 
@@ -102,15 +140,16 @@ impl<D: Device, S: Shapes, E: Format> NormOutput<D, S, E> {
         norm: &Norm<'_, D, S::Hidden, E>,
         x: View<'_, D, Tokens, S::Hidden, E>,
         rows: View<'_, D, Tokens, One, f32>,
-    ) {
+    ) -> Result<(), StepError> {
         let (device, lengths) = (of.room.device, of.room.lengths);
         match &mut self.own {
             Some(own) => {
                 norm.forward(of, own.view_mut(), x, rows);
-                of.comm.gather(device, self.all.view_mut(), own.view(), lengths);
+                of.comm.gather(device, self.all.view_mut(), own.view(), lengths)?;
             }
             None => norm.forward(of, self.all.view_mut().reshaped(lengths), x, rows),
         }
+        Ok(())
     }
 
     pub(super) fn view(&self) -> View<'_, D, All, S::Hidden, E> {
@@ -131,7 +170,7 @@ impl<D: Device, S: Shapes, E: Format> Passing<D, S, E> {
             return Ok(Self { gathered: None, scattered: None });
         }
         let mut gathered: Tensor<D, All, S::Hidden, E> = of.room.take("gathered gradient")?;
-        of.comm.gather(of.room.device, gathered.view_mut(), residual, of.room.lengths);
+        of.comm.gather(of.room.device, gathered.view_mut(), residual, of.room.lengths)?;
         Ok(Self { gathered: Some(gathered), scattered: Some(of.room.take("scattered gradient")?) })
     }
 
@@ -151,15 +190,17 @@ impl<D: Device, S: Shapes, E: Format> Passing<D, S, E> {
     pub(super) fn own<'v>(
         &'v mut self,
         of: &Context<'_, D>,
-        partial: View<'v, D, All, S::Hidden, E>,
-    ) -> View<'v, D, Tokens, S::Hidden, E> {
-        match &mut self.scattered {
-            Some(scattered) => {
-                of.comm.reduce_scatter(of.room.device, scattered.view_mut(), partial, of.room.lengths);
-                scattered.view()
-            }
-            None => partial.reshaped(of.room.lengths),
+        mut partial: ViewMut<'v, D, All, S::Hidden, E>,
+    ) -> Result<View<'v, D, Tokens, S::Hidden, E>, StepError> {
+        let (device, lengths) = (of.room.device, of.room.lengths);
+        if let Some(scattered) = &mut self.scattered {
+            of.comm.reduce_scatter(device, scattered.view_mut(), partial.view(), lengths)?;
+            return Ok(scattered.view());
         }
+        if of.is_partial() {
+            of.comm.all_reduce(device, Group::Tp, partial.again())?;
+        }
+        Ok(partial.into_view().reshaped(lengths))
     }
 
     /// The gradient of what a norm made, partial on tensor-parallel ranks, goes back to the residual stream.
@@ -170,14 +211,15 @@ impl<D: Device, S: Shapes, E: Format> Passing<D, S, E> {
         gradients: &mut Gradients<D>,
         norm: &Norm<'_, D, S::Hidden, E>,
         residual: &mut Tensor<D, Tokens, S::Hidden, E>,
-        partial: View<'_, D, All, S::Hidden, E>,
+        partial: ViewMut<'_, D, All, S::Hidden, E>,
         x: View<'_, D, Tokens, S::Hidden, E>,
         rows: View<'_, D, Tokens, One, f32>,
-    ) {
+    ) -> Result<(), StepError> {
         let device = of.room.device;
-        let dy = self.own(of, partial);
+        let dy = self.own(of, partial)?;
         let (dw, weight) = (gradients.of(norm.weight), norm.weight.view());
         rms_norm::backward(device, residual.view_mut(), dw, dy, x, rows, weight);
+        Ok(())
     }
 }
 
@@ -185,9 +227,10 @@ impl<D: Device, S: Shapes, E: Format> Passing<D, S, E> {
 pub(super) fn residual<D: Device, C: 'static, E: Format>(
     of: &Context<'_, D>,
     mut output: ViewMut<'_, D, Tokens, C, E>,
-    result: View<'_, D, All, C, E>,
+    result: ViewMut<'_, D, All, C, E>,
     x: View<'_, D, Tokens, C, E>,
-) {
-    of.reduce(output.again(), result);
+) -> Result<(), StepError> {
+    of.reduce(output.again(), result)?;
     elementwise::add(of.room.device, output, x);
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Dense feed-forward blocks: a norm and a gated network.
 
 use super::context::{Context as Ctx, Norm, NormOutput, Passing, residual};
-use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::activation;
@@ -30,7 +30,7 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Dense<D, S, E> {
 impl<D: Memory, S: Shapes, E: Element> Dense<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>) -> Result<Self, StepError> {
         Ok(Self {
-            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?,
+            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?.summed(Sums::OfTokens),
             gate: make.weight(Module::DenseFfn, "mlp.gate_proj.weight")?,
             up: make.weight(Module::DenseFfn, "mlp.up_proj.weight")?,
             down: make.weight(Module::DenseFfn, "mlp.down_proj.weight")?,
@@ -69,7 +69,7 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
         let mut result: Tensor<D, Context, S::Hidden, E> = of.room.take("dense result")?;
         let mut output: Tensor<D, Tokens, S::Hidden, E> = of.room.take("dense block output")?;
         gemm::forward(of.room.device, result.view_mut(), works.product.view(), self.down.view(), Into::Set);
-        residual(of, output.view_mut(), result.view(), x);
+        residual(of, output.view_mut(), result.view_mut(), x)?;
         Ok((kept, output))
     }
 
@@ -88,7 +88,7 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
         };
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm.statistics(of, kept.statistics.view_mut(), x);
-        works.norm.fill(of, &norm, x, kept.statistics.view());
+        works.norm.fill(of, &norm, x, kept.statistics.view())?;
         gemm::forward(device, kept.gate.view_mut(), works.norm.view(), self.gate.view(), Into::Set);
         gemm::forward(device, kept.up.view_mut(), works.norm.view(), self.up.view(), Into::Set);
         let activation = of.numerics.activation;
@@ -110,7 +110,7 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         let mut kept = match kept {
             Some(kept) => {
-                works.norm.fill(of, &norm, x, kept.statistics.view());
+                works.norm.fill(of, &norm, x, kept.statistics.view())?;
                 let (gate, up) = (kept.gate.view(), kept.up.view());
                 activation::forward(device, works.product.view_mut(), gate, up, None, activation);
                 kept
@@ -129,7 +129,6 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
         gemm::input(device, d_input.view_mut(), kept.gate.view(), self.gate.view(), Into::Set);
         gemm::input(device, d_input.view_mut(), kept.up.view(), self.up.view(), Into::Add);
         let rows = kept.statistics.view();
-        passing.back_through_norm(of, gradients, &norm, residual, d_input.view(), x, rows);
-        Ok(())
+        passing.back_through_norm(of, gradients, &norm, residual, d_input.view_mut(), x, rows)
     }
 }

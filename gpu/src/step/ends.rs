@@ -1,7 +1,7 @@
 //! The ends of the model: embedding, and final norm with head and loss.
 
 use super::context::{Context as Ctx, Norm, NormOutput};
-use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::cross_entropy::{self, Rows};
@@ -9,6 +9,7 @@ use crate::ops::gemm::{self, Into};
 use crate::ops::{elementwise, embedding, rms_norm};
 use crate::shapes::{Context, One, Shapes, Tokens};
 use crate::tensor::{StepError, Tensor};
+use moe_model_core::groups::Group;
 use moe_model_core::inventory::Module;
 
 /// The table of the first stage.
@@ -61,10 +62,13 @@ impl<D: Device, S: Shapes, E: Format> Embedding<D, S, E> {
         if of.gathers() {
             let mut all: Tensor<D, Context, S::Hidden, E> = room.take("embedding of all tokens")?;
             embedding::forward(device, all.view_mut(), ids.view(), self.table.view(), of.first_row());
-            of.comm.reduce_scatter(device, output.view_mut(), all.view(), n);
+            of.comm.reduce_scatter(device, output.view_mut(), all.view(), n)?;
         } else {
-            let output = output.view_mut().reshaped::<Context, S::Hidden>(n);
-            embedding::forward(device, output, ids.view(), self.table.view(), of.first_row());
+            let mut output = output.view_mut().reshaped::<Context, S::Hidden>(n);
+            embedding::forward(device, output.again(), ids.view(), self.table.view(), of.first_row());
+            if of.is_partial() {
+                of.comm.all_reduce(device, Group::Tp, output)?;
+            }
         }
         Ok(output)
     }
@@ -80,7 +84,7 @@ impl<D: Device, S: Shapes, E: Format> Embedding<D, S, E> {
         let (d_table, first) = (gradients.of(&self.table), of.first_row());
         if of.gathers() {
             let mut all: Tensor<D, Context, S::Hidden, E> = room.take("gathered gradient")?;
-            of.comm.gather(device, all.view_mut(), residual.view(), n);
+            of.comm.gather(device, all.view_mut(), residual.view(), n)?;
             embedding::backward(device, d_table, ids.view(), all.view(), first);
         } else {
             embedding::backward(device, d_table, ids.view(), residual.view().reshaped::<Context, _>(n), first);
@@ -111,14 +115,13 @@ impl<D: Memory, S: Shapes> Kept<D, S> {
 }
 
 impl<D> Ctx<'_, D> {
-    /// The first row of this rank's part of the vocabulary: that of the first tensor-parallel rank.
-    #[allow(clippy::unused_self)] // of a world of ranks it is each one's own
+    /// The first row of this rank's part of the vocabulary.
     pub(super) fn first_row(&self) -> usize {
-        0
+        usize::try_from(self.comm.place().tp).expect("ranks are addresses") * self.room.lengths.vocab
     }
 
     /// Rows of this rank's part that stand for tokens, and not for padding.
-    fn real_rows(&self) -> usize {
+    pub(super) fn real_rows(&self) -> usize {
         let vocab = usize::try_from(self.plan.spec().architecture.vocab).expect("rows are addresses");
         vocab.saturating_sub(self.first_row()).min(self.room.lengths.vocab)
     }
@@ -127,7 +130,7 @@ impl<D> Ctx<'_, D> {
 impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>, is_tied_here: bool) -> Result<Self, StepError> {
         Ok(Self {
-            exit: Exit { norm: make.weight(Module::Norm, "model.norm.weight")? },
+            exit: Exit { norm: make.weight(Module::Norm, "model.norm.weight")?.summed(Sums::OfTokens) },
             table: make.weight_if(!is_tied_here, Module::Head, "lm_head.weight")?,
         })
     }
@@ -165,13 +168,21 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm.statistics(of, kept.statistics.view_mut(), x);
-        norm_output.fill(of, &norm, x, kept.statistics.view());
+        norm_output.fill(of, &norm, x, kept.statistics.view())?;
         see(norm_output.view());
         gemm::forward(device, kept.logits.view_mut(), norm_output.view(), table.view(), Into::Set);
         cross_entropy::mask(device, kept.logits.view_mut(), of.real_rows());
         cross_entropy::largest(device, kept.max.view_mut(), kept.logits.view());
+        let is_split = room.lengths.tensor_ranks > 1;
+        if is_split {
+            of.comm.all_max(device, Group::Tp, kept.max.view_mut())?;
+        }
         let (logits, max, labels) = (kept.logits.view(), kept.max.view(), kept.labels.view());
         cross_entropy::sums(device, kept.sum.view_mut(), targets.view_mut(), logits, max, labels, of.first_row());
+        if is_split {
+            of.comm.all_reduce(device, Group::Tp, kept.sum.view_mut())?;
+            of.comm.all_reduce(device, Group::Tp, targets.view_mut())?;
+        }
         let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
         let loss = cross_entropy::loss(device, &rows, targets.view());
         let (sum, scored) = loss.unzip();
@@ -197,7 +208,7 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
-        norm_output.fill(of, &norm, x, kept.statistics.view());
+        norm_output.fill(of, &norm, x, kept.statistics.view())?;
         #[allow(clippy::cast_precision_loss)] // tokens of a micro-batch
         let scale = weight / kept.scored.max(1) as f32;
         let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
@@ -222,10 +233,15 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         }
         let dy = match &mut scattered {
             Some(scattered) => {
-                of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n);
+                of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n)?;
                 scattered.view()
             }
-            None => d_norm.view().reshaped(n),
+            None => {
+                if of.is_partial() {
+                    of.comm.all_reduce(device, Group::Tp, d_norm.view_mut())?;
+                }
+                d_norm.view().reshaped(n)
+            }
         };
         if is_carried {
             elementwise::add(device, residual.view_mut(), dy);

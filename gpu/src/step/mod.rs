@@ -12,10 +12,11 @@ mod moe;
 mod mtp;
 mod params;
 mod save;
+mod sync;
 
 pub use params::{Flat, Place};
 
-use crate::comm::Solo;
+use crate::comm::{Carrier, Comm};
 use crate::device::{Device, Element, Format, Memory, Mut};
 use crate::ledger::{Direction, Ledger};
 use crate::numerics::Numerics;
@@ -24,12 +25,13 @@ use crate::shapes::{Context as All, Lengths, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
 use attention::Attention;
 use context::Context;
+use core::ops::Range;
 use dense::Dense;
 use ends::{Embedding, Head};
 use moe::Moe;
 use moe_model_core::events::Work;
 use moe_model_core::inventory::Block;
-use moe_model_core::spec::{self, Recompute};
+use moe_model_core::spec::{self, Recompute, ZeroGroups};
 use moe_model_core::{Phase, Plan};
 use mtp::{Hidden, Mtp};
 use params::{Gradients, Maker, States, Visit, Visitor};
@@ -111,6 +113,7 @@ pub struct Step<D: Device, S: Shapes, E: Format, M: Format = f32> {
     ledger: Ledger,
     numerics: Numerics,
     load: Load,
+    comm: Comm,
     steps: i32,
     model: Model<D, S, E>,
     gradients: Gradients<D>,
@@ -194,6 +197,40 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         numerics: Numerics,
         source: &mut dyn Source,
     ) -> Result<Self, StepError> {
+        Self::of(Comm::alone(&plan, stage), plan, stage, device, numerics, source)
+    }
+
+    /// The same of a rank of a world, which exchanges with its peers what they have.
+    ///
+    /// # Errors
+    /// As of one that is alone, or if ZeRO shares state over other groups than a parameter's replicas.
+    pub fn in_world(
+        plan: Plan,
+        rank: u64,
+        carrier: Box<dyn Carrier>,
+        device: D,
+        numerics: Numerics,
+        source: &mut dyn Source,
+    ) -> Result<Self, StepError> {
+        let zero = &plan.spec().layout.zero;
+        if zero.groups != ZeroGroups::ByReplica || zero.instances > 1 {
+            let text =
+                "ranks of a world share state over a parameter's replicas: `zero.groups: by_replica`, one instance";
+            return Err(StepError::Other(text.to_owned()));
+        }
+        let comm = Comm::of_world(&plan, rank, carrier);
+        let stage = comm.place().pp;
+        Self::of(comm, plan, stage, device, numerics, source)
+    }
+
+    fn of(
+        comm: Comm,
+        plan: Plan,
+        stage: u64,
+        device: D,
+        numerics: Numerics,
+        source: &mut dyn Source,
+    ) -> Result<Self, StepError> {
         check::<S, E, M>(&plan, stage)?;
         let (lengths, ledger) = (Lengths::of(&plan, stage), Ledger::of(&plan, stage));
         let room = Room { device: &device, ledger: &ledger, lengths: &lengths };
@@ -203,7 +240,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         gradients.zero(&device);
         let mut states = States::new(room)?;
         model.visit(&mut Fill { device: &device, source })?;
-        let shards = [lengths.dense_shard, lengths.expert_shard];
+        let shards = shards(&comm, &plan, &lengths);
         model.visit(&mut Widen { device: &device, states: &mut states, shards })?;
         Ok(Self {
             plan,
@@ -213,6 +250,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
             ledger,
             numerics,
             load: Load::Declared,
+            comm,
             steps: 0,
             model,
             gradients,
@@ -240,7 +278,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         self.gradients.zero(&self.device);
         let mut probing = Probing { probe, device: &self.device };
         let room = Room { device: &self.device, ledger: &self.ledger, lengths: &self.lengths };
-        let (comm, load) = (Solo, self.load);
+        let (comm, load) = (&self.comm, self.load);
         let of = Context { room, plan: &self.plan, stage: self.stage, numerics: &self.numerics, comm, load };
         let mut in_flight = BTreeMap::new();
         let mut losses = Losses::default();
@@ -269,22 +307,16 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// None of its own.
     pub fn update(&mut self, adamw: AdamW) -> Result<(), StepError> {
         self.ledger.enter(Phase::OptimizerStep);
+        sync::gradients(self)?;
         self.steps += 1;
-        let n = &self.lengths;
-        update_group(
-            &self.device,
-            &mut self.states.dense,
-            self.gradients.group(false),
-            n.dense_parameters,
-            adamw,
-            self.steps,
-        );
+        let shards = shards(&self.comm, &self.plan, &self.lengths);
+        let [dense, expert] = shards.clone();
+        update_group(&self.device, &mut self.states.dense, self.gradients.group(false), dense, adamw, self.steps);
         if let Some(state) = &mut self.states.expert {
-            let gradient = self.gradients.group(true);
-            update_group(&self.device, state, gradient, n.expert_parameters, adamw, self.steps);
+            update_group(&self.device, state, self.gradients.group(true), expert, adamw, self.steps);
         }
-        let shards = [n.dense_shard, n.expert_shard];
-        self.model.visit(&mut WriteBack { device: &self.device, states: &mut self.states, shards })
+        self.model.visit(&mut WriteBack { device: &self.device, states: &mut self.states, shards })?;
+        sync::weights(self)
     }
 
     /// A whole step: gradients and update, after which what was held is the budget's to the byte, in each phase.
@@ -380,17 +412,29 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
     Ok(())
 }
 
+/// What of the parameters of each group the rank keeps the state of.
+fn shards(comm: &Comm, plan: &Plan, lengths: &Lengths) -> [Range<usize>; 2] {
+    let of = |expert: bool, len: usize, all: usize| {
+        let place = usize::try_from(sync::replica(comm, plan, expert)).expect("ranks are addresses");
+        let place = if len < all { place } else { 0 };
+        // The last shard ends with padding.
+        let [start, end] = [place * len, (place + 1) * len].map(|place| place.min(all));
+        start..end
+    };
+    let n = lengths;
+    [of(false, n.dense_shard, n.dense_parameters), of(true, n.expert_shard, n.expert_parameters)]
+}
+
 fn update_group<D: Device, R: crate::shapes::Axis, M: Format>(
     device: &D,
     state: &mut params::State<D, R, M>,
     gradient: Mut<'_, D, f32>,
-    parameters: usize,
+    shard: Range<usize>,
     adamw: AdamW,
     step: i32,
 ) {
-    // The last shard ends with padding.
-    let len = state.master.rows().min(parameters);
-    let gradient = gradient.part(0, len);
+    let len = shard.len();
+    let gradient = gradient.part(shard.start, len);
     device.adamw(
         state.master.view_mut().raw().part(0, len),
         state.first.view_mut().raw().part(0, len),
@@ -451,7 +495,10 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         let mut ids = None;
         if self.embedding.is_some() {
             let mut of_tokens: ends::Ids<D> = of.room.take("token ids")?;
-            device.write(of_tokens.view_mut().raw(), |out| batch.ids(micro_batch, out));
+            device.write(of_tokens.view_mut().raw(), |out| {
+                batch.ids(of.global(micro_batch), out);
+                of.fold(out);
+            });
             ids = Some(of_tokens);
         }
         let is_first = of.plan.chunk(of.stage, 0).embedding;
@@ -462,9 +509,9 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
                 self.pass_on(of, output, 0)?
             }
             _ => {
-                // What the stage in front would send.
+                // From the stage in front.
                 let mut received: Tensor<D, Tokens, S::Hidden, E> = of.room.take(self.input_name(0))?;
-                device.zero(received.view_mut().raw());
+                of.comm.receive(device, of.stage.saturating_sub(1), received.view_mut())?;
                 received
             }
         };
@@ -476,14 +523,17 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             probe.values("hidden", layer.number + 1, x.view());
         }
         let Some(head) = &self.head else {
-            // It is sent on.
+            of.comm.send(device, of.stage + 1, x.view())?;
             drop(x);
             ledger.end(None)?;
             return Ok(InFlight { ids, layers, head: None, modules: Vec::new() });
         };
         ledger.begin(Block::Head, Direction::Forward);
         let mut labels: ends::Ids<D> = of.room.take("labels")?;
-        device.write(labels.view_mut().raw(), |out| batch.labels(micro_batch, out));
+        device.write(labels.view_mut().raw(), |out| {
+            batch.labels(of.global(micro_batch), out);
+            of.fold(out);
+        });
         let table = head.table(self.embedding.as_ref());
         let mut see = |output: crate::View<'_, D, All, S::Hidden, E>| probe.values("final_norm", None, output);
         let (kept, loss) = head.exit.forward(of, table, x.view(), labels, &mut see)?;
@@ -492,7 +542,10 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         ledger.end(None)?;
         let mut kept = InFlight { ids, layers, head: Some((x, kept)), modules: Vec::new() };
         for module in &self.modules {
-            let labels = |out: &mut [i64]| further(batch, micro_batch, module.depth, of.room.lengths.keys, out);
+            let labels = |out: &mut [i64]| {
+                further(batch, of.global(micro_batch), module.depth, of.room.lengths.keys, out);
+                of.fold(out);
+            };
             let (of_module, loss) = self.predict(of, module, &kept, labels, probe)?;
             Losses::add(&mut losses.mtp, loss);
             kept.modules.push(of_module);
@@ -572,7 +625,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     ) -> Result<(), StepError> {
         let ledger = of.room.ledger;
         #[allow(clippy::cast_precision_loss)] // micro-batches of a step, modules
-        let (weight, modules) = (1.0 / of.plan.spec().layout.batch.count as f32, self.modules.len() as f32);
+        let (weight, modules) = (1.0 / of.micro_batches() as f32, self.modules.len() as f32);
         let mut residual: Option<Tensor<D, Tokens, S::Hidden, E>> = None;
         for module in self.modules.iter().rev() {
             let weight = weight * of.numerics.mtp_weight / modules;
@@ -598,7 +651,9 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             drop(d);
             ledger.end(None)?;
         }
-        // Or it is sent to the stage in front.
+        if let Some(residual) = residual.filter(|_| !is_first) {
+            of.comm.send(of.room.device, of.stage.saturating_sub(1), residual.view())?;
+        }
         Ok(())
     }
 
@@ -699,7 +754,7 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
 /// What goes from block to block in backward.
 const RESIDUAL: &str = "residual gradient";
 
-/// The gradient of the residual stream, as the next block has it; what the next stage would send, if it comes from there.
+/// The gradient of the residual stream, as the next block has it; what the next stage sends, if it comes from there.
 fn carried<D: Device, H: crate::shapes::Axis, E: Format>(
     of: &Context<'_, D>,
     residual: Option<Tensor<D, Tokens, H, E>>,
@@ -708,7 +763,7 @@ fn carried<D: Device, H: crate::shapes::Axis, E: Format>(
         return residual.becomes(RESIDUAL);
     }
     let mut received: Tensor<D, Tokens, H, E> = of.room.take(RESIDUAL)?;
-    of.room.device.zero(received.view_mut().raw());
+    of.comm.receive(of.room.device, of.stage + 1, received.view_mut())?;
     Ok(received)
 }
 
@@ -813,21 +868,21 @@ impl<D: Memory, E: Format> Visitor<D, E> for Fill<'_, D> {
 }
 
 /// What of a parameter lies in a rank's shard: where there, where in the parameter, and how much.
-fn overlap(flat: Flat, len: usize, shards: [usize; 2]) -> Option<(usize, usize, usize)> {
-    // The first rank's shard begins with the first parameter.
-    let end = shards[usize::from(flat.expert)].min(flat.start + len);
-    (flat.start < end).then(|| (flat.start, 0, end - flat.start))
+fn overlap(flat: Flat, len: usize, shards: &[Range<usize>; 2]) -> Option<(usize, usize, usize)> {
+    let shard = &shards[usize::from(flat.expert)];
+    let (start, end) = (shard.start.max(flat.start), shard.end.min(flat.start + len));
+    (start < end).then(|| (start - shard.start, start - flat.start, end - start))
 }
 
 struct Widen<'a, D: Memory, M: Element> {
     device: &'a D,
     states: &'a mut States<D, M>,
-    shards: [usize; 2],
+    shards: [Range<usize>; 2],
 }
 
 impl<D: Device, E: Format, M: Format> Visitor<D, E> for Widen<'_, D, M> {
     fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        if let Some((at, from, len)) = overlap(flat, elements.len(), self.shards) {
+        if let Some((at, from, len)) = overlap(flat, elements.len(), &self.shards) {
             let master = self.states.master(flat.expert).part(at, len);
             self.device.widen(master, elements.part(from, len).read());
         }
@@ -842,12 +897,12 @@ impl<D: Device, E: Format, M: Format> Visitor<D, E> for Widen<'_, D, M> {
 struct WriteBack<'a, D: Memory, M: Element> {
     device: &'a D,
     states: &'a mut States<D, M>,
-    shards: [usize; 2],
+    shards: [Range<usize>; 2],
 }
 
 impl<D: Device, E: Format, M: Format> Visitor<D, E> for WriteBack<'_, D, M> {
     fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        if let Some((at, from, len)) = overlap(flat, elements.len(), self.shards) {
+        if let Some((at, from, len)) = overlap(flat, elements.len(), &self.shards) {
             let master = self.states.master(flat.expert).part(at, len);
             self.device.write_back(elements.part(from, len), master.read());
         }

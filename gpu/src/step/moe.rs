@@ -1,7 +1,7 @@
 //! Blocks with experts: a norm, a router, copies of tokens to the experts and back, and shared experts.
 
 use super::context::{Context as Ctx, Norm, Passing};
-use super::params::{Buffer, Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::params::{Buffer, Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use super::{Load, Probing};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
@@ -10,6 +10,7 @@ use crate::ops::router::{self, Router};
 use crate::ops::{activation, elementwise, permute};
 use crate::shapes::{Context, One, Rows, Shapes, Sorted, Times, Tokens};
 use crate::tensor::{StepError, Tensor};
+use moe_model_core::groups::Group;
 use moe_model_core::inventory::{Block, Module};
 use moe_model_core::spec::{Architecture, CorrectionBias, Pool, Routing};
 
@@ -78,9 +79,11 @@ impl<D: Memory, S: Shapes, E: Element> Moe<D, S, E> {
         let experts = &architecture.experts;
         let corrects = matches!(experts.correction_bias, CorrectionBias::On);
         Ok(Self {
-            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?,
-            router: make.weight(Module::Router, "mlp.gate.weight")?,
-            router_bias: make.weight_if(experts.router_bias.is_on(), Module::Router, "mlp.gate.bias")?,
+            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?.summed(Sums::OfTokens),
+            router: make.weight(Module::Router, "mlp.gate.weight")?.summed(Sums::OfTokens),
+            router_bias: make
+                .weight_if(experts.router_bias.is_on(), Module::Router, "mlp.gate.bias")?
+                .map(|bias| bias.summed(Sums::OfTokens)),
             correction_bias: if corrects { Some(make.buffer("mlp.gate.e_score_correction_bias")?) } else { None },
             routed: Routed {
                 gate: make.weight(ROUTED, "mlp.experts.gate_proj.weight")?,
@@ -101,7 +104,9 @@ impl<D: Memory, S: Shapes, E: Element> Moe<D, S, E> {
                     gate: make.weight(SHARED, "mlp.shared_experts.gate_proj.weight")?,
                     up: make.weight(SHARED, "mlp.shared_experts.up_proj.weight")?,
                     down: make.weight(SHARED, "mlp.shared_experts.down_proj.weight")?,
-                    score: make.weight_if(experts.shared_gate.is_on(), SHARED, "mlp.shared_expert_gate.weight")?,
+                    score: make
+                        .weight_if(experts.shared_gate.is_on(), SHARED, "mlp.shared_expert_gate.weight")?
+                        .map(|score| score.summed(Sums::OfHeads)),
                 })
             } else {
                 None
@@ -130,6 +135,11 @@ struct KeptRouting<D: Memory, S: Shapes> {
     received: Option<Tensor<D, Rows, One, i32>>,
     /// The rows of each expert of this rank: first, and how many.
     segments: Vec<(usize, usize)>,
+    /// All of them.
+    rows: usize,
+    /// Rows that go to each rank of the expert group, and that come from each.
+    sends: Vec<usize>,
+    receives: Vec<usize>,
 }
 
 struct KeptRouted<D: Memory, S: Shapes, E: Element> {
@@ -149,19 +159,28 @@ struct KeptShared<D: Memory, S: Shapes, E: Element> {
 struct Works<D: Memory, S: Shapes, E: Element> {
     norm: Tensor<D, Tokens, S::Hidden, E>,
     logits: Tensor<D, Tokens, S::Experts, f32>,
-    product: Tensor<D, Rows, S::ExpertFfn, E>,
-    /// What experts make; in backward the gradients of that, and then of what they read.
-    rows: Tensor<D, Rows, S::Hidden, E>,
-    dealt: Option<Dealt<D, S, E>>,
+    sent: Option<Sent<D, S, E>>,
     shared: Option<SharedWorks<D, S, E>>,
 }
 
-/// What goes from rank to rank.
-struct Dealt<D: Memory, S: Shapes, E: Element> {
-    sent: Tensor<D, Sorted, S::Hidden, E>,
-    received: Tensor<D, Rows, S::Hidden, E>,
-    sent_weights: Tensor<D, Sorted, One, f32>,
-    received_weights: Tensor<D, Rows, One, f32>,
+/// Copies of this rank's tokens, on their way to the ranks of their experts and back.
+struct Sent<D: Memory, S: Shapes, E: Element> {
+    rows: Tensor<D, Sorted, S::Hidden, E>,
+    weights: Tensor<D, Sorted, One, f32>,
+}
+
+/// What it works on of the copies that its experts get, however many routing makes them.
+struct RowWorks<D: Memory, S: Shapes, E: Element> {
+    product: Tensor<D, Rows, S::ExpertFfn, E>,
+    /// What experts make; in backward the gradients of that, and then of what they read.
+    rows: Tensor<D, Rows, S::Hidden, E>,
+    received: Option<Received<D, S, E>>,
+}
+
+/// The same in the order in which they come.
+struct Received<D: Memory, S: Shapes, E: Element> {
+    rows: Tensor<D, Rows, S::Hidden, E>,
+    weights: Tensor<D, Rows, One, f32>,
 }
 
 struct SharedWorks<D: Memory, S: Shapes, E: Element> {
@@ -169,30 +188,41 @@ struct SharedWorks<D: Memory, S: Shapes, E: Element> {
     product: Tensor<D, Context, S::SharedFfn, E>,
 }
 
-impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
-    fn new(of: &Ctx<'_, D>, has_shared: bool, rows: usize) -> Result<Self, StepError> {
+impl<D: Device, S: Shapes, E: Format> RowWorks<D, S, E> {
+    fn new(of: &Ctx<'_, D>, rows: usize) -> Result<Self, StepError> {
         let room = of.room;
-        let shared = |()| -> Result<_, StepError> {
-            Ok(SharedWorks {
-                product: room.take("shared product")?,
-                input: if of.gathers() { Some(room.take("shared input")?) } else { None },
-            })
-        };
-        let dealt = |()| -> Result<_, StepError> {
-            Ok(Dealt {
-                sent: room.take("sent copies")?,
-                received: room.take_rows("received copies", rows)?,
-                sent_weights: room.take("sent weights")?,
-                received_weights: room.take_rows("received weights", rows)?,
-            })
-        };
+        Ok(Self {
+            product: room.take_rows("routed product", rows)?,
+            rows: room.take_rows("routed output", rows)?,
+            received: if of.is_dealt() {
+                let weights = room.take_rows("received weights", rows)?;
+                Some(Received { rows: room.take_rows("received copies", rows)?, weights })
+            } else {
+                None
+            },
+        })
+    }
+}
+
+impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
+    fn new(of: &Ctx<'_, D>, has_shared: bool) -> Result<Self, StepError> {
+        let room = of.room;
         Ok(Self {
             norm: room.take("expert norm output")?,
             logits: room.take("router logits")?,
-            product: room.take_rows("routed product", rows)?,
-            rows: room.take_rows("routed output", rows)?,
-            dealt: of.is_dealt().then_some(()).map(dealt).transpose()?,
-            shared: has_shared.then_some(()).map(shared).transpose()?,
+            sent: if of.is_dealt() {
+                Some(Sent { rows: room.take("sent copies")?, weights: room.take("sent weights")? })
+            } else {
+                None
+            },
+            shared: if has_shared {
+                Some(SharedWorks {
+                    product: room.take("shared product")?,
+                    input: if of.gathers() { Some(room.take("shared input")?) } else { None },
+                })
+            } else {
+                None
+            },
         })
     }
 
@@ -211,11 +241,12 @@ impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
         norm: &Norm<'_, D, S::Hidden, E>,
         x: View<'_, D, Tokens, S::Hidden, E>,
         statistics: View<'_, D, Tokens, One, f32>,
-    ) {
+    ) -> Result<(), StepError> {
         norm.forward(of, self.norm.view_mut(), x, statistics);
         if let Some(input) = self.shared.as_mut().and_then(|shared| shared.input.as_mut()) {
-            of.comm.gather(of.room.device, input.view_mut(), self.norm.view(), of.room.lengths);
+            of.comm.gather(of.room.device, input.view_mut(), self.norm.view(), of.room.lengths)?;
         }
+        Ok(())
     }
 }
 
@@ -262,6 +293,9 @@ impl<D> Ctx<'_, D> {
     }
 }
 
+/// What is kept, what is worked on of rows, and how many copies each expert gets, to be held to the end.
+type Inner<D, S, E> = (Kept<D, S, E>, RowWorks<D, S, E>, [Tensor<D, <S as Shapes>::Experts, One, i32>; 2]);
+
 impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
     /// Runs the block; gives what it keeps, and its output.
     pub(super) fn forward(
@@ -272,22 +306,15 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(Kept<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
         let (room, device) = (of.room, of.room.device);
-        let mut works = Works::new(of, self.shared.is_some(), of.rows())?;
-        let (kept, _counts) = self.inner(of, x, &mut works)?;
+        let mut works = Works::new(of, self.shared.is_some())?;
+        let (kept, mut rows, _counts) = self.inner(of, x, &mut works)?;
         probe.values("router_logits", layer, works.logits.view());
         probe.indices("topk_index", layer, kept.routing.choice.view());
         probe.values("topk_weight", layer, kept.routing.weights.view());
-        self.routed.finish(of, &kept, &mut works);
+        self.routed.finish(of, &kept, &mut rows);
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("expert block output")?;
         device.copy(output.view_mut().raw(), x.raw());
-        if let Some(dealt) = &mut works.dealt {
-            let received = kept.routing.received.as_ref().expect("copies are received");
-            permute::gather(device, dealt.received.view_mut(), works.rows.view(), received.view(), 1);
-            of.comm.deal_back(device, dealt.sent.view_mut(), dealt.received.view());
-            permute::combine(device, output.view_mut(), dealt.sent.view(), kept.routing.places.view());
-        } else {
-            permute::combine(device, output.view_mut(), works.rows.view(), kept.routing.places.view());
-        }
+        collect(of, &kept.routing, &mut works, &mut rows, &mut output)?;
         let mut held = None;
         if let (Some(shared), Some(kept)) = (&self.shared, &kept.shared) {
             held = Some(shared.finish(of, kept, &mut works, &mut output)?);
@@ -302,15 +329,16 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         of: &Ctx<'_, D>,
         x: View<'_, D, Tokens, S::Hidden, E>,
         works: &mut Works<D, S, E>,
-    ) -> Result<(Kept<D, S, E>, [Tensor<D, S::Experts, One, i32>; 2]), StepError> {
+    ) -> Result<Inner<D, S, E>, StepError> {
         let mut statistics: Tensor<D, Tokens, One, f32> = of.room.take("expert norm statistics")?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm.statistics(of, statistics.view_mut(), x);
-        works.fill(of, &norm, x, statistics.view());
+        works.fill(of, &norm, x, statistics.view())?;
         let (routing, counts) = self.route(of, works)?;
-        let routed = self.routed.inner(of, &routing, works)?;
+        let mut rows = RowWorks::new(of, routing.rows)?;
+        let routed = self.routed.inner(of, &routing, works, &mut rows)?;
         let shared = self.shared.as_ref().map(|shared| shared.inner(of, works)).transpose()?;
-        Ok((Kept { statistics, routing, routed, shared }, counts))
+        Ok((Kept { statistics, routing, routed, shared }, rows, counts))
     }
 
     /// Which experts each token goes to, and copies of tokens by expert.
@@ -319,15 +347,18 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         of: &Ctx<'_, D>,
         works: &mut Works<D, S, E>,
     ) -> Result<(KeptRouting<D, S>, [Tensor<D, S::Experts, One, i32>; 2]), StepError> {
-        let (room, device, rows) = (of.room, of.room.device, of.rows());
+        let (room, device) = (of.room, of.room.device);
         let mut kept = KeptRouting {
             scores: room.take("router scores")?,
             weights: room.take("routing weights")?,
             choice: room.take("chosen experts")?,
             order: room.take("copies by expert")?,
             places: room.take("places of copies")?,
-            received: if of.is_dealt() { Some(room.take_rows("received copies by expert", rows)?) } else { None },
+            received: None,
             segments: Vec::new(),
+            rows: 0,
+            sends: Vec::new(),
+            receives: Vec::new(),
         };
         let mut counts: Tensor<D, S::Experts, One, i32> = room.take("copies of each expert")?;
         let mut starts: Tensor<D, S::Experts, One, i32> = room.take("first copy of each expert")?;
@@ -350,13 +381,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
             None => device.sort(order, counts.view_mut().raw(), starts.view_mut().raw(), choice),
         }
         device.invert(kept.places.view_mut().raw(), kept.order.view().raw());
-        kept.segments = segments(of, counts.view(), rows);
-        if let Some(received) = &mut kept.received {
-            // Those of peers that are stood in for come in the order of this rank's experts.
-            device.write(received.view_mut().raw(), |places| {
-                places.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
-            });
-        }
+        kept.share(of, counts.view())?;
         Ok((kept, [counts, starts]))
     }
 
@@ -370,22 +395,24 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         residual: &mut Tensor<D, Tokens, S::Hidden, E>,
     ) -> Result<(), StepError> {
         let (room, device) = (of.room, of.room.device);
-        let mut works = Works::new(of, self.shared.is_some(), of.rows())?;
+        let mut works = Works::new(of, self.shared.is_some())?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
-        let (mut kept, _counts) = if let Some(kept) = kept {
-            works.fill(of, &norm, x, kept.statistics.view());
-            (kept, None)
+        let (mut kept, mut rows, _counts) = if let Some(kept) = kept {
+            works.fill(of, &norm, x, kept.statistics.view())?;
+            let rows = RowWorks::new(of, kept.routing.rows)?;
+            (kept, rows, None)
         } else {
-            let (kept, counts) = self.inner(of, x, &mut works)?;
-            (kept, Some(counts))
+            let (kept, rows, counts) = self.inner(of, x, &mut works)?;
+            (kept, rows, Some(counts))
         };
         let mut passing = Passing::<D, S, E>::new(of, residual.view())?;
         let mut d_input: Tensor<D, Tokens, S::Hidden, E> = room.take("expert input gradient")?;
         let mut d_weights: Tensor<D, Tokens, S::Active, f32> = room.take("routing weight gradient")?;
-        let mut d_row_weights: Tensor<D, Rows, One, f32> = room.take_rows("routed weight gradient", of.rows())?;
-        spread(of, &kept.routing, &mut works, residual.view());
-        self.routed.backward(of, gradients, &mut kept, &mut works, &mut d_row_weights);
-        collect_weights(of, &kept.routing, &mut works, d_row_weights.view(), &mut d_weights);
+        let mut d_row_weights: Tensor<D, Rows, One, f32> =
+            room.take_rows("routed weight gradient", kept.routing.rows)?;
+        spread(of, &kept.routing, &mut works, &mut rows, residual.view())?;
+        self.routed.backward(of, gradients, &mut kept, &mut rows, &mut d_row_weights);
+        collect_weights(of, &kept.routing, &mut works, &mut rows, d_row_weights.view(), &mut d_weights)?;
         router::backward(
             device,
             works.logits.view_mut(),
@@ -399,14 +426,14 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
             gemm::bias(device, gradients.of(bias), works.logits.view());
         }
         gemm::input(device, d_input.view_mut(), works.logits.view(), self.router.view(), Into::Set);
-        collect(of, &kept.routing, &mut works, &mut d_input);
+        collect(of, &kept.routing, &mut works, &mut rows, &mut d_input)?;
         let mut held = None;
         if let (Some(shared), Some(kept)) = (&self.shared, &mut kept.shared) {
             let dy = passing.all(residual.view(), room.lengths);
             held = Some(shared.backward(of, gradients, kept, &mut works, dy, &mut d_input)?);
         }
-        if let Some(partial) = held.as_ref().and_then(|held| held.d_input.as_ref()) {
-            elementwise::add(device, d_input.view_mut(), passing.own(of, partial.view()));
+        if let Some(partial) = held.as_mut().and_then(|held| held.d_input.as_mut()) {
+            elementwise::add(device, d_input.view_mut(), passing.own(of, partial.view_mut())?);
         }
         let (rows, dw) = (kept.statistics.view(), gradients.of(&self.norm));
         crate::ops::rms_norm::backward(device, residual.view_mut(), dw, d_input.view(), x, rows, self.norm.view());
@@ -414,25 +441,85 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
     }
 }
 
-/// The rows of each expert of this rank.
-fn segments<D: Device, N>(of: &Ctx<'_, D>, counts: View<'_, D, N, One, i32>, rows: usize) -> Vec<(usize, usize)> {
-    let experts = of.room.lengths.local_experts;
-    let even = |expert| rows / experts + usize::from(expert < rows % experts);
-    let lens: Vec<usize> = if let Some(slots) = of.slots() {
-        vec![slots; experts]
-    } else if of.is_dealt() {
-        (0..experts).map(even).collect()
-    } else {
-        let see = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).collect();
-        of.room.device.read(counts.raw(), see).unwrap_or_else(|| (0..experts).map(even).collect())
-    };
+/// Runs of so many rows, one behind the other.
+fn runs(lens: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut first = 0;
-    lens.into_iter()
-        .map(|len| {
-            first += len;
-            (first - len, len)
-        })
-        .collect()
+    lens.map(|len| {
+        first += len;
+        (first - len, len)
+    })
+    .collect()
+}
+
+impl<D: Device, S: Shapes> KeptRouting<D, S> {
+    /// Which rows each expert of this rank gets, and who sends them, from how many of this rank's copies go to each of all.
+    fn share(&mut self, of: &Ctx<'_, D>, counts: View<'_, D, S::Experts, One, i32>) -> Result<(), StepError> {
+        let (device, experts) = (of.room.device, of.room.lengths.local_experts);
+        let sent = device.read(counts.raw(), <[i32]>::to_vec);
+        let even = |rows: usize| (0..experts).map(move |expert| rows / experts + usize::from(expert < rows % experts));
+        if let Some(slots) = of.slots() {
+            self.segments = runs(core::iter::repeat_n(slots, experts));
+        } else if !of.is_dealt() {
+            let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
+            self.segments = match &sent {
+                Some(sent) => runs(sent.iter().map(count)),
+                None => runs(even(of.rows())),
+            };
+        } else if let Some(sent) = sent.filter(|_| !of.comm.is_alone()) {
+            return self.share_in_world(of, &sent);
+        } else {
+            // Those of peers that are stood in for come in the order of this rank's experts.
+            self.segments = runs(even(of.rows()));
+        }
+        self.rows = self.segments.iter().map(|(_, len)| len).sum();
+        if of.is_dealt() {
+            self.put(of, (0..).take(self.rows))?;
+        }
+        Ok(())
+    }
+
+    /// The same of a world: each rank says what it sends.
+    fn share_in_world(&mut self, of: &Ctx<'_, D>, sent: &[i32]) -> Result<(), StepError> {
+        let experts = of.room.lengths.local_experts;
+        let come = of.comm.counts(sent, experts)?.unwrap_or_default();
+        let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
+        self.sends = sent.chunks(experts).map(sum).collect();
+        self.receives = come.iter().map(|of_rank| of_rank.iter().sum()).collect();
+        self.segments = runs((0..experts).map(|expert| come.iter().map(|of_rank| of_rank[expert]).sum()));
+        self.rows = self.receives.iter().sum();
+        // Each rank's come in the order of experts: at each expert those of the first rank first.
+        let mut next: Vec<usize> = self.segments.iter().map(|(first, _)| *first).collect();
+        let mut places = Vec::with_capacity(self.rows);
+        for of_rank in &come {
+            for (next, count) in next.iter_mut().zip(of_rank) {
+                places.extend(*next..*next + count);
+                *next += count;
+            }
+        }
+        self.put(of, places.into_iter())
+    }
+
+    /// Where each copy that is received stands at its expert.
+    fn put(&mut self, of: &Ctx<'_, D>, places: impl Iterator<Item = usize>) -> Result<(), StepError> {
+        let mut received: Tensor<D, Rows, One, i32> = of.room.take_rows("received copies by expert", self.rows)?;
+        of.room.device.write(received.view_mut().raw(), |out| {
+            for (out, place) in out.iter_mut().zip(places) {
+                *out = i32::try_from(place).expect("rows are numbers of 31 bits");
+            }
+        });
+        self.received = Some(received);
+        Ok(())
+    }
+
+    /// Rows that go to each rank, and come from each: on the way to experts.
+    fn there(&self) -> (&[usize], &[usize]) {
+        (&self.sends, &self.receives)
+    }
+
+    /// On the way back.
+    fn back(&self) -> (&[usize], &[usize]) {
+        (&self.receives, &self.sends)
+    }
 }
 
 /// The gradient of the block's output, to the rows of experts.
@@ -440,33 +527,37 @@ fn spread<D: Device, S: Shapes, E: Format>(
     of: &Ctx<'_, D>,
     routing: &KeptRouting<D, S>,
     works: &mut Works<D, S, E>,
+    rows: &mut RowWorks<D, S, E>,
     dy: View<'_, D, Tokens, S::Hidden, E>,
-) {
+) -> Result<(), StepError> {
     let (device, k, n) = (of.room.device, of.room.lengths.active, of.room.lengths);
-    if let (Some(dealt), Some(received)) = (&mut works.dealt, &routing.received) {
-        permute::gather(device, dealt.sent.view_mut(), dy, routing.order.view(), k);
-        of.comm.deal(device, dealt.received.view_mut(), dealt.sent.view());
-        permute::scatter(device, works.rows.view_mut(), dealt.received.view(), received.view());
+    if let (Some(sent), Some(received), Some(places)) = (&mut works.sent, &mut rows.received, &routing.received) {
+        permute::gather(device, sent.rows.view_mut(), dy, routing.order.view(), k);
+        of.comm.all_to_all(device, received.rows.view_mut(), sent.rows.view(), routing.there())?;
+        permute::scatter(device, rows.rows.view_mut(), received.rows.view(), places.view());
     } else {
-        permute::gather(device, works.rows.view_mut(), dy, routing.order.view().reshaped(n), k);
+        permute::gather(device, rows.rows.view_mut(), dy, routing.order.view().reshaped(n), k);
     }
+    Ok(())
 }
 
-/// The gradients of what experts read, to their tokens.
+/// What experts made, or the gradients of what they read, to their tokens.
 fn collect<D: Device, S: Shapes, E: Format>(
     of: &Ctx<'_, D>,
     routing: &KeptRouting<D, S>,
     works: &mut Works<D, S, E>,
-    dx: &mut Tensor<D, Tokens, S::Hidden, E>,
-) {
+    rows: &mut RowWorks<D, S, E>,
+    out: &mut Tensor<D, Tokens, S::Hidden, E>,
+) -> Result<(), StepError> {
     let device = of.room.device;
-    if let (Some(dealt), Some(received)) = (&mut works.dealt, &routing.received) {
-        permute::gather(device, dealt.received.view_mut(), works.rows.view(), received.view(), 1);
-        of.comm.deal_back(device, dealt.sent.view_mut(), dealt.received.view());
-        permute::combine(device, dx.view_mut(), dealt.sent.view(), routing.places.view());
+    if let (Some(sent), Some(received), Some(places)) = (&mut works.sent, &mut rows.received, &routing.received) {
+        permute::gather(device, received.rows.view_mut(), rows.rows.view(), places.view(), 1);
+        of.comm.all_to_all(device, sent.rows.view_mut(), received.rows.view(), routing.back())?;
+        permute::combine(device, out.view_mut(), sent.rows.view(), routing.places.view());
     } else {
-        permute::combine(device, dx.view_mut(), works.rows.view(), routing.places.view());
+        permute::combine(device, out.view_mut(), rows.rows.view(), routing.places.view());
     }
+    Ok(())
 }
 
 /// The gradients of the weights of copies, to their tokens.
@@ -474,18 +565,19 @@ fn collect_weights<D: Device, S: Shapes, E: Format>(
     of: &Ctx<'_, D>,
     routing: &KeptRouting<D, S>,
     works: &mut Works<D, S, E>,
+    rows: &mut RowWorks<D, S, E>,
     d_rows: View<'_, D, Rows, One, f32>,
     d_weights: &mut Tensor<D, Tokens, S::Active, f32>,
-) {
+) -> Result<(), StepError> {
     let (device, n) = (of.room.device, of.room.lengths);
-    if let (Some(dealt), Some(received)) = (&mut works.dealt, &routing.received) {
-        permute::gather_scalars(device, dealt.received_weights.view_mut(), d_rows, received.view());
-        of.comm.deal_back(device, dealt.sent_weights.view_mut(), dealt.received_weights.view());
-        let sent = dealt.sent_weights.view();
-        permute::scatter_scalars(device, d_weights.view_mut(), sent, routing.order.view());
+    if let (Some(sent), Some(received), Some(places)) = (&mut works.sent, &mut rows.received, &routing.received) {
+        permute::gather_scalars(device, received.weights.view_mut(), d_rows, places.view());
+        of.comm.all_to_all(device, sent.weights.view_mut(), received.weights.view(), routing.back())?;
+        permute::scatter_scalars(device, d_weights.view_mut(), sent.weights.view(), routing.order.view());
     } else {
         permute::scatter_scalars(device, d_weights.view_mut(), d_rows, routing.order.view().reshaped(n));
     }
+    Ok(())
 }
 
 impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
@@ -495,8 +587,9 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
         of: &Ctx<'_, D>,
         routing: &KeptRouting<D, S>,
         works: &mut Works<D, S, E>,
+        row_works: &mut RowWorks<D, S, E>,
     ) -> Result<KeptRouted<D, S, E>, StepError> {
-        let (room, device, n, rows) = (of.room, of.room.device, of.room.lengths, of.rows());
+        let (room, device, n, rows) = (of.room, of.room.device, of.room.lengths, routing.rows);
         let mut kept = KeptRouted {
             input: room.take_rows("routed input", rows)?,
             weights: room.take_rows("routed weights", rows)?,
@@ -504,14 +597,15 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
             up: room.take_rows("routed up", rows)?,
         };
         let (order, weights) = (routing.order.view(), routing.weights.view());
-        if let (Some(dealt), Some(received)) = (&mut works.dealt, &routing.received) {
-            permute::gather(device, dealt.sent.view_mut(), works.norm.view(), order, n.active);
-            permute::gather_scalars(device, dealt.sent_weights.view_mut(), weights, order);
-            of.comm.deal(device, dealt.received.view_mut(), dealt.sent.view());
-            of.comm.deal(device, dealt.received_weights.view_mut(), dealt.sent_weights.view());
-            permute::scatter(device, kept.input.view_mut(), dealt.received.view(), received.view());
-            let received_weights = dealt.received_weights.view();
-            permute::scatter_scalars(device, kept.weights.view_mut(), received_weights, received.view());
+        if let (Some(sent), Some(received), Some(places)) =
+            (&mut works.sent, &mut row_works.received, &routing.received)
+        {
+            permute::gather(device, sent.rows.view_mut(), works.norm.view(), order, n.active);
+            permute::gather_scalars(device, sent.weights.view_mut(), weights, order);
+            of.comm.all_to_all(device, received.rows.view_mut(), sent.rows.view(), routing.there())?;
+            of.comm.all_to_all(device, received.weights.view_mut(), sent.weights.view(), routing.there())?;
+            permute::scatter(device, kept.input.view_mut(), received.rows.view(), places.view());
+            permute::scatter_scalars(device, kept.weights.view_mut(), received.weights.view(), places.view());
         } else {
             permute::gather(device, kept.input.view_mut(), works.norm.view(), order.reshaped(n), n.active);
             permute::gather_scalars(device, kept.weights.view_mut(), weights, order.reshaped(n));
@@ -531,14 +625,14 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
     }
 
     /// The activation of all rows, times their weights.
-    fn product(of: &Ctx<'_, D>, kept: &KeptRouted<D, S, E>, works: &mut Works<D, S, E>) {
+    fn product(of: &Ctx<'_, D>, kept: &KeptRouted<D, S, E>, works: &mut RowWorks<D, S, E>) {
         let (gate, up, scale) = (kept.gate.view(), kept.up.view(), Some(kept.weights.view()));
         let activation = of.numerics.routed_activation;
         activation::forward(of.room.device, works.product.view_mut(), gate, up, scale, activation);
     }
 
     /// What experts make.
-    fn finish(&self, of: &Ctx<'_, D>, kept: &Kept<D, S, E>, works: &mut Works<D, S, E>) {
+    fn finish(&self, of: &Ctx<'_, D>, kept: &Kept<D, S, E>, works: &mut RowWorks<D, S, E>) {
         let (device, n) = (of.room.device, of.room.lengths);
         Self::product(of, &kept.routed, works);
         for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
@@ -559,7 +653,7 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
         of: &Ctx<'_, D>,
         gradients: &mut Gradients<D>,
         kept: &mut Kept<D, S, E>,
-        works: &mut Works<D, S, E>,
+        works: &mut RowWorks<D, S, E>,
         d_weights: &mut Tensor<D, Rows, One, f32>,
     ) {
         let (device, n, activation) = (of.room.device, of.room.lengths, of.numerics.routed_activation);
@@ -659,9 +753,12 @@ impl<D: Device, S: Shapes, E: Format> Shared<D, S, E> {
         let mut scattered = None;
         if of.gathers() {
             let own: &mut Tensor<D, Tokens, S::Hidden, E> = scattered.insert(room.take("scattered result")?);
-            of.comm.reduce_scatter(device, own.view_mut(), result.view(), n);
+            of.comm.reduce_scatter(device, own.view_mut(), result.view(), n)?;
             elementwise::add(device, output.view_mut(), own.view());
         } else {
+            if of.is_partial() {
+                of.comm.all_reduce(device, Group::Tp, result.view_mut())?;
+            }
             elementwise::add(device, output.view_mut(), result.view().reshaped(n));
         }
         Ok(SharedResult { _result: result, _scattered: scattered })
@@ -679,7 +776,7 @@ impl<D: Device, S: Shapes, E: Format> Shared<D, S, E> {
     ) -> Result<SharedGradients<D, S, E>, StepError> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
         let mut partial: Option<Tensor<D, Context, S::Hidden, E>> =
-            if of.gathers() { Some(room.take("shared input gradient")?) } else { None };
+            if room.lengths.tensor_ranks > 1 { Some(room.take("shared input gradient")?) } else { None };
         let Works { shared, norm, .. } = works;
         let SharedWorks { input, product } = shared.as_mut().expect("shared experts work");
         let x = match input {

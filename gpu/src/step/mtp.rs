@@ -4,7 +4,7 @@
 use super::Layer;
 use super::context::{Context as Ctx, Norm};
 use super::ends::{Embedding, Exit, Ids};
-use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::elementwise::{self, Columns};
 use crate::ops::gemm::{self, Into};
@@ -12,6 +12,7 @@ use crate::ops::{embedding, rms_norm};
 use crate::shapes::{Context, One, Plus, Shapes, Shard, Tokens};
 use crate::tensor::{StepError, Tensor};
 use crate::{View, ViewMut};
+use moe_model_core::groups::Group;
 use moe_model_core::inventory::Module;
 
 /// Two hidden states side by side.
@@ -90,9 +91,9 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         const MTP: Module = Module::Mtp;
         Ok(Self {
             projection: make.weight(MTP, "eh_proj.weight")?,
-            token_norm: make.weight(MTP, "enorm.weight")?,
-            hidden_norm: make.weight(MTP, "hnorm.weight")?,
-            exit: Exit { norm: make.weight(MTP, "shared_head.norm.weight")? },
+            token_norm: make.weight(MTP, "enorm.weight")?.summed(Sums::OfTokens),
+            hidden_norm: make.weight(MTP, "hnorm.weight")?.summed(Sums::OfTokens),
+            exit: Exit { norm: make.weight(MTP, "shared_head.norm.weight")?.summed(Sums::OfTokens) },
             layer,
             depth,
         })
@@ -116,9 +117,14 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         match &mut works.embedding {
             Some(all) => {
                 self.embed(of, all.view_mut(), table, ids);
-                of.comm.reduce_scatter(room.device, kept.embedding.view_mut(), all.view(), n);
+                of.comm.reduce_scatter(room.device, kept.embedding.view_mut(), all.view(), n)?;
             }
-            None => self.embed(of, kept.embedding.view_mut().reshaped(n), table, ids),
+            None => {
+                self.embed(of, kept.embedding.view_mut().reshaped(n), table, ids);
+                if of.is_partial() {
+                    of.comm.all_reduce(room.device, Group::Tp, kept.embedding.view_mut())?;
+                }
+            }
         }
         norm(of, &self.token_norm).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
         norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
@@ -126,12 +132,11 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         self.input(of, &kept, &mut works);
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("entrance output")?;
         if let Some(shared) = &mut works.shared {
-            of.gather(shared.input.view_mut(), works.input.view());
+            of.gather(shared.input.view_mut(), works.input.view())?;
             let (columns, input) = (shared.columns.view_mut(), shared.input.view());
             gemm::forward(room.device, columns, input, self.projection.view(), Into::Set);
-            of.comm.gather_columns(room.device, shared.output.view_mut(), shared.columns.view(), n);
-            // Each rank has all of it: no sum, but its own tokens.
-            of.reduce(output.view_mut(), shared.output.view());
+            of.comm.gather_columns(room.device, shared.output.view_mut(), shared.columns.view(), n)?;
+            of.comm.own_tokens(room.device, output.view_mut(), shared.output.view(), n);
         } else {
             let output = output.view_mut().reshaped::<Tokens, Shard<S::Hidden>>(n);
             gemm::forward(room.device, output, works.input.view(), self.projection.view(), Into::Set);
@@ -190,13 +195,13 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
         self.input(of, kept, &mut works);
         if let Some(shared) = &mut works.shared {
-            of.gather(shared.input.view_mut(), works.input.view());
-            of.gather(shared.output.view_mut(), residual.view());
+            of.gather(shared.input.view_mut(), works.input.view())?;
+            of.gather(shared.output.view_mut(), residual.view())?;
             of.comm.own_columns(device, shared.columns.view_mut(), shared.output.view());
             gemm::weight(device, gradients.of(&self.projection), shared.columns.view(), shared.input.view());
             let (d_input, columns) = (shared.input.view_mut(), shared.columns.view());
             gemm::input(device, d_input, columns, self.projection.view(), Into::Set);
-            of.reduce(works.input.view_mut(), shared.input.view());
+            of.reduce(works.input.view_mut(), shared.input.view_mut())?;
         } else {
             let dy = residual.view().reshaped::<Tokens, Shard<S::Hidden>>(n);
             gemm::weight(device, gradients.of(&self.projection), dy, works.input.view());
@@ -208,7 +213,7 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         rms_norm::backward_in_place(device, works.half.view_mut(), dw, kept.embedding.view(), rows, weight);
         match &mut works.embedding {
             Some(all) => {
-                of.comm.gather(device, all.view_mut(), works.half.view(), n);
+                of.comm.gather(device, all.view_mut(), works.half.view(), n)?;
                 self.embed_backward(of, gradients, table, ids, all.view());
             }
             None => self.embed_backward(of, gradients, table, ids, works.half.view().reshaped(n)),

@@ -3,16 +3,16 @@
 
 use crate::device::{Element, Format, Memory};
 use crate::ops::elementwise::{Columns, Elementwise};
-use crate::shapes::{Axis, Context, Lengths, Rows, Shard, Sorted, Tokens};
+use crate::shapes::{Axis, Context, Lengths, Shard, Tokens};
 use crate::{View, ViewMut};
 
 /// A rank alone.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Solo;
+pub(super) struct Solo;
 
 impl Solo {
     /// Tokens of all tensor-parallel ranks, each sequence in order.
-    pub fn gather<D: Memory, C, E: Element>(
+    pub(super) fn gather<D: Memory, C, E: Element>(
         self,
         device: &D,
         mut all: ViewMut<'_, D, Context, C, E>,
@@ -26,7 +26,7 @@ impl Solo {
     }
 
     /// This rank's tokens of a sum over tensor-parallel ranks.
-    pub fn reduce_scatter<D: Memory, C, E: Element>(
+    pub(super) fn reduce_scatter<D: Memory, C, E: Element>(
         self,
         device: &D,
         mut own: ViewMut<'_, D, Tokens, C, E>,
@@ -40,7 +40,7 @@ impl Solo {
     }
 
     /// The columns of all tensor-parallel ranks, behind one another.
-    pub fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
+    pub(super) fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
         self,
         device: &D,
         mut all: ViewMut<'_, D, T, A, E>,
@@ -54,57 +54,30 @@ impl Solo {
         }
     }
 
-    /// This rank's columns: those of the first one.
-    pub fn own_columns<D: Elementwise, T, A: Axis, E: Format>(
+    /// As many rows come as there is room for: those that are sent, again and again.
+    pub(super) fn repeat<D: Memory, A, B, C, E: Element>(
         self,
         device: &D,
-        own: ViewMut<'_, D, T, Shard<A>, E>,
-        all: View<'_, D, T, A, E>,
+        mut to: ViewMut<'_, D, A, C, E>,
+        from: View<'_, D, B, C, E>,
     ) {
-        let (wide, width) = (all.width(), own.width());
-        let from = Columns { all: wide, first: 0 };
-        device.copy_columns(own.raw(), Columns { all: width, first: 0 }, all.raw(), from, width);
-    }
-
-    /// Copies of tokens go to the ranks of their experts: as many come as the budget counts.
-    pub fn deal<D: Memory, C, E: Element>(
-        self,
-        device: &D,
-        received: ViewMut<'_, D, Rows, C, E>,
-        sent: View<'_, D, Sorted, C, E>,
-    ) {
-        repeat(device, received, sent);
-    }
-
-    /// They come back.
-    pub fn deal_back<D: Memory, C, E: Element>(
-        self,
-        device: &D,
-        sent: ViewMut<'_, D, Sorted, C, E>,
-        received: View<'_, D, Rows, C, E>,
-    ) {
-        repeat(device, sent, received);
+        let mut first = 0;
+        while first < to.rows() && from.rows() > 0 {
+            let rows = from.rows().min(to.rows() - first);
+            device.copy(to.again().some(first, rows).raw(), from.some(0, rows).raw());
+            first += rows;
+        }
     }
 }
 
 /// Rows of a sequence that a rank has.
-fn piece(lengths: &Lengths) -> usize {
+pub(super) fn piece(lengths: &Lengths) -> usize {
     lengths.tokens / lengths.batch
 }
 
 /// The first rows of a rank's own part of each sequence, and of the parts of all ranks that stand for it.
-fn pieces(lengths: &Lengths) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn pieces(lengths: &Lengths) -> impl Iterator<Item = (usize, usize)> {
     let (rows, ranks) = (piece(lengths), lengths.context / lengths.tokens);
     (0..lengths.batch)
         .flat_map(move |sequence| (0..ranks).map(move |rank| (sequence * rows, (sequence * ranks + rank) * rows)))
-}
-
-/// Fills with as many repetitions as there is room for.
-fn repeat<D: Memory, A, B, C, E: Element>(device: &D, mut to: ViewMut<'_, D, A, C, E>, from: View<'_, D, B, C, E>) {
-    let mut first = 0;
-    while first < to.rows() && from.rows() > 0 {
-        let rows = from.rows().min(to.rows() - first);
-        device.copy(to.again().some(first, rows).raw(), from.some(0, rows).raw());
-        first += rows;
-    }
 }

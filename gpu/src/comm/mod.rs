@@ -1,0 +1,482 @@
+//! Collectives. A rank may be alone, its peers stood in for, or one of a world whose ranks exchange what they have. What
+//! carries the bytes is a [`Carrier`]; sums are made here, in the order of ranks, so that they are the same in every run.
+
+mod solo;
+pub mod threads;
+
+use crate::device::{Element, Format, Memory};
+use crate::ops::elementwise::{Columns, Elementwise};
+use crate::shapes::{Axis, Context, Lengths, Shard, Tokens};
+use crate::{View, ViewMut};
+use core::cell::RefCell;
+use core::fmt;
+use core::mem::size_of;
+use moe_model_core::groups::{Group, Ranks};
+use moe_model_core::{Bytes, Coordinates, Plan};
+use solo::{Solo, pieces};
+use std::collections::BTreeMap;
+
+/// Why a rank does not get what its peers have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CommError {
+    /// A rank has ended, by itself or because it failed.
+    Gone {
+        /// The rank.
+        rank: u64,
+        /// Over which kind of group.
+        group: Group,
+        /// What was to be done.
+        operation: &'static str,
+    },
+    /// A rank sends nothing.
+    Stalled {
+        /// The rank.
+        rank: u64,
+        /// Over which kind of group.
+        group: Group,
+        /// What was to be done.
+        operation: &'static str,
+        /// How long it was waited for, in milliseconds.
+        waited: u64,
+    },
+    /// A rank does something else, or sends another number of bytes.
+    Disagree {
+        /// The rank.
+        rank: u64,
+        /// Over which kind of group.
+        group: Group,
+        /// What was to be done.
+        operation: &'static str,
+        /// What differs.
+        how: String,
+    },
+}
+
+impl fmt::Display for CommError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone { rank, group, operation } => {
+                write!(f, "rank {rank} has ended, and does not take part in {operation} over {}", group.name())
+            }
+            Self::Stalled { rank, group, operation, waited } => {
+                write!(f, "rank {rank} sends nothing for {operation} over {}: {waited} ms waited", group.name())
+            }
+            Self::Disagree { rank, group, operation, how } => {
+                write!(f, "rank {rank} disagrees on {operation} over {}: {how}", group.name())
+            }
+        }
+    }
+}
+
+impl core::error::Error for CommError {}
+
+/// What carries bytes between the ranks of a world.
+pub trait Carrier {
+    /// Sends a message to each member of a group, and receives one from each: its own, unchanged, among them.
+    ///
+    /// # Errors
+    /// If a member is gone, stalls, or does something else.
+    fn exchange(
+        &self,
+        group: Group,
+        ranks: Ranks,
+        operation: &'static str,
+        sent: Vec<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, CommError>;
+
+    /// Sends a message to one rank.
+    ///
+    /// # Errors
+    /// If it is gone.
+    fn send(&self, to: u64, group: Group, operation: &'static str, message: Vec<u8>) -> Result<(), CommError>;
+
+    /// Receives the next message of one rank.
+    ///
+    /// # Errors
+    /// If it is gone, stalls, or does something else.
+    fn receive(&self, from: u64, group: Group, operation: &'static str) -> Result<Vec<u8>, CommError>;
+}
+
+/// A rank's way to its peers.
+pub struct Comm {
+    plan: Plan,
+    rank: u64,
+    place: Coordinates,
+    carrier: Option<Box<dyn Carrier>>,
+    sent: RefCell<BTreeMap<Group, u64>>,
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Comm").field("rank", &self.rank).field("is_alone", &self.is_alone()).finish_non_exhaustive()
+    }
+}
+
+impl Comm {
+    /// The first rank of a stage, alone.
+    #[must_use]
+    pub fn alone(plan: &Plan, stage: u64) -> Self {
+        Self::new(plan, plan.ranks_of_stage(stage).start, None)
+    }
+
+    /// A rank of a world.
+    #[must_use]
+    pub fn of_world(plan: &Plan, rank: u64, carrier: Box<dyn Carrier>) -> Self {
+        Self::new(plan, rank, Some(carrier))
+    }
+
+    fn new(plan: &Plan, rank: u64, carrier: Option<Box<dyn Carrier>>) -> Self {
+        let place = plan.coordinates(rank);
+        Self { plan: *plan, rank, place, carrier, sent: RefCell::new(BTreeMap::new()) }
+    }
+
+    /// Whether its peers are stood in for.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.carrier.is_none()
+    }
+
+    /// Its number in the world.
+    #[must_use]
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// Its place along every axis.
+    #[must_use]
+    pub fn place(&self) -> Coordinates {
+        self.place
+    }
+
+    /// Bytes that it sent to others so far, by kind of group.
+    #[must_use]
+    pub fn sent(&self) -> Vec<(Group, Bytes)> {
+        self.sent.borrow().iter().map(|(group, bytes)| (*group, Bytes::new(*bytes))).collect()
+    }
+
+    fn count(&self, group: Group, bytes: usize) {
+        *self.sent.borrow_mut().entry(group).or_default() += bytes as u64;
+    }
+
+    /// A message to each member of the rank's group of a kind, and one from each; none where it is alone.
+    pub(crate) fn exchange(
+        &self,
+        group: Group,
+        operation: &'static str,
+        sent: impl FnOnce(usize) -> Vec<Vec<u8>>,
+    ) -> Result<Option<Vec<Vec<u8>>>, CommError> {
+        let Some(carrier) = &self.carrier else { return Ok(None) };
+        let ranks = self.plan.group(group, self.rank);
+        let sent = sent(usize::try_from(ranks.count).expect("members are addresses"));
+        let others = ranks.into_iter().zip(&sent).filter(|(to, _)| *to != self.rank);
+        self.count(group, others.map(|(_, message)| message.len()).sum());
+        carrier.exchange(group, ranks, operation, sent).map(Some)
+    }
+
+    /// The same message to each, of which each has one of the same length.
+    fn all<D: Memory, C, R, E: Element>(
+        &self,
+        device: &D,
+        group: Group,
+        operation: &'static str,
+        own: View<'_, D, R, C, E>,
+    ) -> Result<Option<Vec<Vec<E>>>, CommError> {
+        if self.is_alone() {
+            return Ok(None);
+        }
+        let len = own.raw().len();
+        let bytes = device.read(own.raw(), E::to_bytes).unwrap_or_default();
+        let received = self.exchange(group, operation, |members| vec![bytes; members])?;
+        received.map(|received| self.elements(group, operation, received, |_| len)).transpose()
+    }
+
+    /// Messages as elements, so many from each.
+    fn elements<E: Element>(
+        &self,
+        group: Group,
+        operation: &'static str,
+        received: Vec<Vec<u8>>,
+        expected: impl Fn(usize) -> usize,
+    ) -> Result<Vec<Vec<E>>, CommError> {
+        let ranks = self.plan.group(group, self.rank);
+        let each = received.into_iter().zip(ranks).enumerate().map(|(member, (bytes, rank))| {
+            let len = expected(member);
+            if bytes.len() != len * size_of::<E>() {
+                let how = format!("it sent {} bytes, {} are expected", bytes.len(), len * size_of::<E>());
+                return Err(CommError::Disagree { rank, group, operation, how });
+            }
+            let mut elements = vec![E::default(); len];
+            E::from_bytes(&mut elements, &bytes);
+            Ok(elements)
+        });
+        each.collect()
+    }
+
+    /// Tokens of all tensor-parallel ranks, each sequence in order.
+    pub(crate) fn gather<D: Memory, C, E: Element>(
+        &self,
+        device: &D,
+        mut all: ViewMut<'_, D, Context, C, E>,
+        own: View<'_, D, Tokens, C, E>,
+        lengths: &Lengths,
+    ) -> Result<(), CommError> {
+        let Some(of_ranks) = self.all(device, Group::Tp, "all-gather", own)? else {
+            Solo.gather(device, all, own, lengths);
+            return Ok(());
+        };
+        let (rows, width) = (solo::piece(lengths), own.width());
+        device.write(all.again().raw(), |out| {
+            for (piece, (from, to)) in pieces(lengths).enumerate() {
+                let of_rank = &of_ranks[piece % of_ranks.len()];
+                out[to * width..][..rows * width].copy_from_slice(&of_rank[from * width..][..rows * width]);
+            }
+        });
+        Ok(())
+    }
+
+    /// This rank's tokens of a sum over tensor-parallel ranks.
+    pub(crate) fn reduce_scatter<D: Memory, C, E: Format>(
+        &self,
+        device: &D,
+        own: ViewMut<'_, D, Tokens, C, E>,
+        all: View<'_, D, Context, C, E>,
+        lengths: &Lengths,
+    ) -> Result<(), CommError> {
+        if self.is_alone() {
+            Solo.reduce_scatter(device, own, all, lengths);
+            return Ok(());
+        }
+        let (rows, width) = (solo::piece(lengths), own.width());
+        let len = lengths.tokens * width;
+        let sent = |members: usize| {
+            let split = |values: &[E]| {
+                let of = |member| {
+                    let pieces = pieces(lengths).skip(member).step_by(members);
+                    pieces.flat_map(|(_, from)| E::to_bytes(&values[from * width..][..rows * width])).collect()
+                };
+                (0..members).map(of).collect::<Vec<Vec<u8>>>()
+            };
+            device.read(all.raw(), split).unwrap_or_default()
+        };
+        const OPERATION: &str = "reduce-scatter";
+        let received = self.exchange(Group::Tp, OPERATION, sent)?.unwrap_or_default();
+        let received = self.elements::<E>(Group::Tp, OPERATION, received, |_| len)?;
+        device.write(own.raw(), |out| sum(out, &received));
+        Ok(())
+    }
+
+    /// This rank's tokens of what each of them has whole.
+    pub(crate) fn own_tokens<D: Memory, C, E: Element>(
+        &self,
+        device: &D,
+        mut own: ViewMut<'_, D, Tokens, C, E>,
+        all: View<'_, D, Context, C, E>,
+        lengths: &Lengths,
+    ) {
+        let (rows, ranks) = (solo::piece(lengths), lengths.context / lengths.tokens);
+        let mine = if ranks > 1 { usize::try_from(self.place.tp).expect("ranks are addresses") } else { 0 };
+        for (to, from) in pieces(lengths).skip(mine).step_by(ranks) {
+            device.copy(own.again().some(to, rows).raw(), all.some(from, rows).raw());
+        }
+    }
+
+    /// The sum over a kind of group, in place.
+    pub(crate) fn all_reduce<D: Memory, R, C, E: Format>(
+        &self,
+        device: &D,
+        group: Group,
+        values: ViewMut<'_, D, R, C, E>,
+    ) -> Result<(), CommError> {
+        if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
+            device.write(values.raw(), |out| sum(out, &of_ranks));
+        }
+        Ok(())
+    }
+
+    /// The largest over a kind of group, in place.
+    pub(crate) fn all_max<D: Memory, R, C>(
+        &self,
+        device: &D,
+        group: Group,
+        values: ViewMut<'_, D, R, C, f32>,
+    ) -> Result<(), CommError> {
+        if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
+            device.write(values.raw(), |out| {
+                for (place, out) in out.iter_mut().enumerate() {
+                    *out = of_ranks.iter().map(|of_rank| of_rank[place]).fold(f32::NEG_INFINITY, f32::max);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// The sum over those members of the rank's group that share what it has, in place: as many neighbours.
+    pub(crate) fn sum_with<D: Memory, R, C, E: Format>(
+        &self,
+        device: &D,
+        group: Group,
+        neighbours: usize,
+        values: ViewMut<'_, D, R, C, E>,
+    ) -> Result<(), CommError> {
+        if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
+            let ranks = self.plan.group(group, self.rank);
+            let mine = usize::try_from((self.rank - ranks.first) / ranks.stride).expect("ranks are addresses");
+            let first = mine / neighbours * neighbours;
+            device.write(values.raw(), |out| sum(out, &of_ranks[first..first + neighbours]));
+        }
+        Ok(())
+    }
+
+    /// The columns of all tensor-parallel ranks, behind one another.
+    pub(crate) fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
+        &self,
+        device: &D,
+        mut all: ViewMut<'_, D, T, A, E>,
+        own: View<'_, D, T, Shard<A>, E>,
+        lengths: &Lengths,
+    ) -> Result<(), CommError> {
+        let Some(of_ranks) = self.all(device, Group::Tp, "all-gather", own)? else {
+            Solo.gather_columns(device, all, own, lengths);
+            return Ok(());
+        };
+        let (wide, width) = (all.width(), own.width());
+        device.write(all.again().raw(), |out| {
+            for (row, out) in out.chunks_exact_mut(wide).enumerate() {
+                for (columns, of_rank) in out.chunks_exact_mut(width).zip(&of_ranks) {
+                    columns.copy_from_slice(&of_rank[row * width..][..width]);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// This rank's columns of what each of them has whole.
+    pub(crate) fn own_columns<D: Elementwise, T, A: Axis, E: Format>(
+        &self,
+        device: &D,
+        own: ViewMut<'_, D, T, Shard<A>, E>,
+        all: View<'_, D, T, A, E>,
+    ) {
+        let (wide, width) = (all.width(), own.width());
+        let first = usize::try_from(self.place.tp).expect("ranks are addresses") * width;
+        let to = Columns { all: width, first: 0 };
+        device.copy_columns(own.raw(), to, all.raw(), Columns { all: wide, first }, width);
+    }
+
+    /// Rows go to the ranks that hold their experts, as many to each; as many come from each. Alone, what is sent comes, again
+    /// and again.
+    pub(crate) fn all_to_all<D: Memory, A, B, C, E: Element>(
+        &self,
+        device: &D,
+        to: ViewMut<'_, D, A, C, E>,
+        from: View<'_, D, B, C, E>,
+        (sends, receives): (&[usize], &[usize]),
+    ) -> Result<(), CommError> {
+        const OPERATION: &str = "all-to-all";
+        if self.is_alone() {
+            Solo.repeat(device, to, from);
+            return Ok(());
+        }
+        let width = from.width();
+        let sent = |_| {
+            let split = |values: &[E]| {
+                let mut first = 0;
+                let of = |rows: &usize| {
+                    first += rows * width;
+                    E::to_bytes(&values[first - rows * width..first])
+                };
+                sends.iter().map(of).collect::<Vec<Vec<u8>>>()
+            };
+            device.read(from.raw(), split).unwrap_or_default()
+        };
+        let received = self.exchange(Group::Ep, OPERATION, sent)?.unwrap_or_default();
+        let received = self.elements::<E>(Group::Ep, OPERATION, received, |member| receives[member] * width)?;
+        device.write(to.raw(), |out| {
+            let mut first = 0;
+            for of_rank in &received {
+                out[first..][..of_rank.len()].copy_from_slice(of_rank);
+                first += of_rank.len();
+            }
+        });
+        Ok(())
+    }
+
+    /// How many rows come from each rank for each of this rank's experts, where so many go to each expert of all; none where
+    /// it is alone.
+    pub(crate) fn counts(&self, sent: &[i32], local: usize) -> Result<Option<Vec<Vec<usize>>>, CommError> {
+        const OPERATION: &str = "exchange of counts";
+        let split = |_| sent.chunks(local.max(1)).map(i32::to_bytes).collect();
+        let Some(received) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
+        let received = self.elements::<i32>(Group::Ep, OPERATION, received, |_| local)?;
+        let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
+        Ok(Some(received.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
+    }
+
+    /// What every member of a group has of some numbers, one behind the other; none where it is alone.
+    pub(crate) fn all_gather(&self, group: Group, own: &[f32]) -> Result<Option<Vec<Vec<f32>>>, CommError> {
+        const OPERATION: &str = "all-gather";
+        let received = self.exchange(group, OPERATION, |members| vec![f32::to_bytes(own); members])?;
+        received.map(|received| self.elements(group, OPERATION, received, |_| own.len())).transpose()
+    }
+
+    /// Sends a tensor to the rank at the same place of another stage, if it is not alone.
+    pub(crate) fn send<D: Memory, R, C, E: Element>(
+        &self,
+        device: &D,
+        stage: u64,
+        values: View<'_, D, R, C, E>,
+    ) -> Result<(), CommError> {
+        let Some(carrier) = &self.carrier else { return Ok(()) };
+        let bytes = device.read(values.raw(), E::to_bytes).unwrap_or_default();
+        self.count(Group::Pp, bytes.len());
+        carrier.send(self.plan.group(Group::Pp, self.rank).at(stage), Group::Pp, "send", bytes)
+    }
+
+    /// Receives what it sent; zeros where it is alone.
+    pub(crate) fn receive<D: Memory, R, C, E: Element>(
+        &self,
+        device: &D,
+        stage: u64,
+        values: ViewMut<'_, D, R, C, E>,
+    ) -> Result<(), CommError> {
+        const OPERATION: &str = "receive";
+        let Some(carrier) = &self.carrier else {
+            device.zero(values.raw());
+            return Ok(());
+        };
+        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
+        let bytes = carrier.receive(rank, Group::Pp, "send")?;
+        let expected = values.view().raw().len() * size_of::<E>();
+        if bytes.len() != expected {
+            let how = format!("it sent {} bytes, {expected} are expected", bytes.len());
+            return Err(CommError::Disagree { rank, group: Group::Pp, operation: OPERATION, how });
+        }
+        device.write(values.raw(), |out| E::from_bytes(out, &bytes));
+        Ok(())
+    }
+}
+
+impl Comm {
+    /// Adds what the rank at the same place of another stage sent; nothing where it is alone.
+    pub(crate) fn add_received<D: Memory, R, C>(
+        &self,
+        device: &D,
+        stage: u64,
+        values: ViewMut<'_, D, R, C, f32>,
+    ) -> Result<(), CommError> {
+        let Some(carrier) = &self.carrier else { return Ok(()) };
+        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
+        let bytes = carrier.receive(rank, Group::Pp, "send")?;
+        let mut other = vec![0.0_f32; bytes.len() / size_of::<f32>()];
+        f32::from_bytes(&mut other, &bytes);
+        device.write(values.raw(), |out| out.iter_mut().zip(&other).for_each(|(out, other)| *out += other));
+        Ok(())
+    }
+}
+
+/// Sums in the order of ranks, made in f32 and rounded once.
+fn sum<E: Format>(out: &mut [E], of_ranks: &[Vec<E>]) {
+    for (place, out) in out.iter_mut().enumerate() {
+        *out = E::of_f32(of_ranks.iter().map(|of_rank| of_rank[place].to_f32()).sum());
+    }
+}

@@ -1,0 +1,312 @@
+//! Worlds of threads compute what one rank computes that holds the whole model: losses, every gradient, put together from
+//! the slices that ranks hold, and the weights after two steps.
+
+use moe_model_core::groups::Group;
+use moe_model_core::inventory::{Entry, Role};
+use moe_model_core::sizes::Over;
+use moe_model_core::spec::{
+    Accounting, Attention, Batch, CorrectionBias, Dtype, Experts, Gqa, Layers, Mesh, Mla, Precision, Recompute,
+    Routing, Schedule, Spec, Switch, Zero,
+};
+use moe_model_core::{Coordinates, Plan};
+use moe_model_gpu::comm::threads::{self, PATIENCE};
+use moe_model_gpu::random::Random;
+use moe_model_gpu::shapes::Dynamic;
+use moe_model_gpu::smoke::ADAMW;
+use moe_model_gpu::step::{Place, Source};
+use moe_model_gpu::{Host, Numerics, Step};
+use std::collections::BTreeMap;
+
+/// A weight by its name and layer.
+type Named = (&'static str, Option<u64>);
+/// Values of all weights, or of their gradients.
+type Values = BTreeMap<Named, Vec<f32>>;
+
+fn architecture(mla: bool, mtp: u64, tied: Switch) -> Spec {
+    let mut spec = Spec::DEFAULT;
+    let a = &mut spec.architecture;
+    (a.hidden, a.vocab, a.mtp, a.tied_embeddings) = (16, 40, mtp, tied);
+    a.layers = Layers { dense: 1, moe: 3, ffn: 24, ..Layers::DEFAULT };
+    a.attention = if mla {
+        Attention::Mla(Mla { heads: 4, q_rank: 8, kv_rank: 8, nope: 8, rope: 4, value: 8, ..Mla::DEFAULT })
+    } else {
+        Attention::Gqa(Gqa { heads: 4, kv_heads: 2, head_dim: 8, ..Gqa::DEFAULT })
+    };
+    let shared_gate = if mla { Switch::Off } else { Switch::On };
+    let correction_bias = if mla { CorrectionBias::On } else { CorrectionBias::Off };
+    a.experts = Experts { routed: 8, active: 2, ffn: 8, shared: 1, shared_gate, correction_bias, ..Experts::DEFAULT };
+    spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
+    spec.layout.accounting = Accounting::REFERENCE;
+    spec.layout.routing = Routing::WORST;
+    spec
+}
+
+fn plan(spec: Spec) -> Plan {
+    Plan::new(spec).unwrap_or_else(|violations| panic!("{:?}\n{violations}", spec.layout.mesh))
+}
+
+/// Where a rank's part of a tensor stands in the whole, and how much it has: of rows and of columns of the matrix that the
+/// step sees, in runs of neighbours.
+fn slices(plan: &Plan, entries: &[Entry], at: &Coordinates) -> Vec<(usize, usize)> {
+    let n = |length: u64| usize::try_from(length).expect("lengths are addresses");
+    // Parts of one tensor stand behind one another in its second dimension.
+    let wide: u64 = entries.iter().map(|entry| entry.shape[1].global).sum();
+    let [first, second, rest @ ..] = &entries[0].shape;
+    let is_in_parts = entries.len() > 1 && first.symbol == entries[1].shape[0].symbol;
+    let mut shape = vec![(first.global, first.local, first.over)];
+    if is_in_parts {
+        shape.push((wide, wide, Over::Whole));
+    } else if entries.len() > 1 {
+        let rows: u64 = entries.iter().map(|entry| entry.shape[0].global).sum();
+        shape = vec![(rows, rows, Over::Whole), (second.global, second.local, second.over)];
+    } else {
+        shape.push((second.global, second.local, second.over));
+    }
+    shape.extend(rest.iter().map(|dim| (dim.global, dim.local, dim.over)));
+    let mut runs = vec![0];
+    for (global, local, over) in &shape {
+        let place = match over {
+            Over::Tp => at.tp / (plan.spec().layout.mesh.tp / (global / local)),
+            Over::Ep => at.ep,
+            _ => 0,
+        };
+        let first = place * local;
+        runs = runs.iter().flat_map(|run| (0..*local).map(move |i| run * global + first + i)).collect();
+    }
+    // Single elements become runs.
+    let mut slices: Vec<(usize, usize)> = Vec::new();
+    for run in runs {
+        match slices.last_mut() {
+            Some((start, len)) if n(run) == *start + *len => *len += 1,
+            _ => slices.push((n(run), 1)),
+        }
+    }
+    slices
+}
+
+/// The entries of a weight.
+fn entries(plan: &Plan, stage: u64, name: &str) -> Vec<Entry> {
+    let inventory = plan.inventory(stage);
+    let is_it = |entry: &&Entry| entry.name == name && matches!(entry.role, Role::Weight | Role::Workspace);
+    inventory.iter().filter(is_it).copied().collect()
+}
+
+/// Weights of the whole model, of which a rank takes its slices.
+struct Whole<'a> {
+    values: &'a Values,
+    plan: Plan,
+    at: Coordinates,
+}
+
+impl Source for Whole<'_> {
+    fn fill(&mut self, place: &Place, out: &mut [f32]) -> Result<(), String> {
+        // Copies of one table have its values.
+        let name = if place.name == "lm_head.weight" && !self.values.contains_key(&(place.name, None)) {
+            "model.embed_tokens.weight"
+        } else {
+            place.name
+        };
+        let whole = self.values.get(&(name, place.layer)).ok_or_else(|| format!("no `{name}`"))?;
+        let entries = entries(&self.plan, self.at.pp, place.name);
+        let mut next = 0;
+        for (start, len) in slices(&self.plan, &entries, &self.at) {
+            out[next..next + len].copy_from_slice(&whole[start..start + len]);
+            next += len;
+        }
+        assert_eq!(next, out.len(), "{}: all of it", place.name);
+        Ok(())
+    }
+}
+
+/// What two steps gave: losses, gradients before the first update, weights after the second.
+struct Trained {
+    losses: [Option<f64>; 2],
+    mtp: Option<f64>,
+    gradients: Values,
+    weights: Values,
+}
+
+fn train(step: &mut Step<Host, Dynamic, f32>, plan: &Plan) -> Trained {
+    let mut random = Random::of(plan);
+    let first = step.gradients(&mut random, None).unwrap_or_else(|error| panic!("{error}"));
+    step.update(ADAMW).unwrap_or_else(|error| panic!("{error}"));
+    let mut gradients = Values::new();
+    let see = &mut |place: &Place, values: &[f32]| {
+        gradients.insert((place.name, place.layer), values.to_vec());
+    };
+    step.each_gradient(see).expect("it has values");
+    step.settle().unwrap_or_else(|error| panic!("{error}"));
+    let second = step.train(&mut random, ADAMW).unwrap_or_else(|error| panic!("{error}"));
+    let mut weights = Values::new();
+    let see = &mut |place: &Place, values: &[f32]| {
+        weights.insert((place.name, place.layer), values.to_vec());
+    };
+    step.weights(see).expect("it has values");
+    Trained { losses: [first.loss, second.loss], mtp: first.mtp_loss, gradients, weights }
+}
+
+/// The whole model on one rank, with the micro-batches of all replicas.
+fn alone(spec: &Spec) -> (Plan, Values, Trained) {
+    let mut whole = *spec;
+    whole.layout.mesh = Mesh::DEFAULT;
+    whole.layout.zero = Zero::NONE;
+    whole.layout.batch.count *= spec.layout.mesh.dp.max(1);
+    let whole = plan(whole);
+    let numerics = Numerics::usual(&whole.spec().architecture);
+    let step = Step::new(whole, 0, Host::new(1), numerics, &mut Random::of(&whole));
+    let mut step: Step<Host, Dynamic, f32> = step.expect("the budget has it");
+    let mut values = Values::new();
+    let see = &mut |place: &Place, of: &[f32]| {
+        values.insert((place.name, place.layer), of.to_vec());
+    };
+    step.weights(see).expect("it has values");
+    let trained = train(&mut step, &whole);
+    (whole, values, trained)
+}
+
+/// Asserts that a rank's slices are those of the whole, but where the whole's gradient is noise that `AdamW` makes a step of.
+fn assert_slices(of: &Plan, at: &Coordinates, mine: &Values, whole: &Values, noise: Option<&Values>, tolerance: f32) {
+    for ((name, layer), values) in mine {
+        let is_copy = *name == "lm_head.weight" && !whole.contains_key(&(*name, None));
+        let key = (if is_copy { "model.embed_tokens.weight" } else { *name }, *layer);
+        let (expected, gradient) = (&whole[&key], noise.and_then(|noise| noise.get(&key)));
+        let mut values = values.iter();
+        for place in slices(of, &entries(of, at.pp, name), at).into_iter().flat_map(|(start, len)| start..start + len) {
+            let (value, expected) = (values.next().expect("a value for each place"), expected[place]);
+            let is_noise = gradient.is_some_and(|gradient| gradient[place] != 0.0 && gradient[place].abs() < 1e-6);
+            let off = (expected - value).abs();
+            assert!(is_noise || off <= tolerance, "{at:?} {layer:?} {name}: {value}, not {expected}");
+        }
+        assert!(values.next().is_none(), "a place for each value");
+    }
+}
+
+/// Holds a world against the model on one rank.
+fn agree(spec: Spec) {
+    let of_world = plan(spec);
+    let (_, weights, expected) = alone(&spec);
+    let numerics = Numerics::usual(&spec.architecture);
+    let mesh = spec.layout.mesh;
+    let results = threads::run(of_world.world(), PATIENCE, |rank, end| {
+        let at = of_world.coordinates(rank);
+        let mut source = Whole { values: &weights, plan: of_world, at };
+        let host = Host::new(1).poisoned();
+        let step = Step::in_world(of_world, rank, Box::new(end), host, numerics, &mut source);
+        let mut step: Step<Host, Dynamic, f32> = step.unwrap_or_else(|error| panic!("{error}"));
+        (at, train(&mut step, &of_world))
+    });
+    let (mut losses, mut count) = ([0.0, 0.0, 0.0], 0);
+    for result in results {
+        let (at, trained) = result.unwrap_or_else(|error| panic!("{mesh:?}: {error}"));
+        // As far as single precision is from double, in the files of expected values (`tests/data/numerics`).
+        assert_slices(&of_world, &at, &trained.gradients, &expected.gradients, None, 3e-6);
+        assert_slices(&of_world, &at, &trained.weights, &expected.weights, Some(&expected.gradients), 6e-6);
+        if let [Some(first), Some(second)] = trained.losses {
+            losses = [losses[0] + first, losses[1] + second, losses[2] + trained.mtp.unwrap_or(0.0)];
+            count += 1;
+        }
+    }
+    assert_eq!(count, of_world.stage_ranks(), "each rank of the last stage has a loss");
+    let expected = [expected.losses[0], expected.losses[1], Some(expected.mtp.unwrap_or(0.0))];
+    for (sum, expected) in losses.into_iter().zip(expected) {
+        let (mean, expected) = (sum / f64::from(u32::try_from(count).expect("few")), expected.expect("a loss"));
+        assert!((mean - expected).abs() < 2e-6, "{mesh:?}: {mean}, not {expected}");
+    }
+}
+
+fn layout(mla: bool, mesh: Mesh) -> Spec {
+    let mut spec = architecture(mla, 0, Switch::Off);
+    spec.layout.mesh = mesh;
+    spec.layout.batch = Batch { sequence: 8, micro: 2, count: 2, ..Batch::DEFAULT };
+    spec
+}
+
+#[test]
+fn every_axis_alone() {
+    for mla in [true, false] {
+        agree(layout(mla, Mesh { dp: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, ep: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { tp: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { pp: 2, ..Mesh::DEFAULT }));
+    }
+}
+
+#[test]
+fn pairs_of_axes() {
+    let on = Switch::On;
+    for mla in [true, false] {
+        agree(layout(mla, Mesh { dp: 2, tp: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, tp: 2, ep: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, tp: 2, ep: 4, sequence_parallel: on, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 4, ep: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, pp: 2, ep: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { tp: 2, pp: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
+    }
+    // More ranks than key/value heads.
+    agree(layout(false, Mesh { tp: 4, sequence_parallel: on, ..Mesh::DEFAULT }));
+}
+
+#[test]
+fn everything_at_once() {
+    let mesh = Mesh { dp: 2, tp: 2, pp: 2, ep: 4, sequence_parallel: Switch::On, ..Mesh::DEFAULT };
+    for (mtp, tied) in [(0, Switch::On), (1, Switch::Off), (2, Switch::On)] {
+        for (schedule, recompute) in [(Schedule::OneFOneB, Recompute::Full), (Schedule::Gpipe, Recompute::None)] {
+            let mut spec = architecture(true, mtp, tied);
+            (spec.layout.mesh, spec.layout.schedule, spec.layout.recompute) = (mesh, schedule, recompute);
+            spec.layout.zero = Zero::OPTIMIZER;
+            spec.layout.batch = Batch { sequence: 8, micro: 1, count: 3, ..Batch::DEFAULT };
+            agree(spec);
+        }
+    }
+}
+
+#[test]
+fn shares_of_the_optimizer() {
+    for mesh in [
+        Mesh { dp: 2, ..Mesh::DEFAULT },
+        Mesh { dp: 4, ep: 2, ..Mesh::DEFAULT },
+        Mesh { dp: 3, tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT },
+    ] {
+        let mut spec = layout(false, mesh);
+        spec.layout.zero = Zero::OPTIMIZER;
+        agree(spec);
+    }
+}
+
+/// A rank that ends, stalls or sends something else ends all others with an error that names it.
+#[test]
+fn a_rank_that_fails_ends_the_world() {
+    use std::time::Duration;
+    let spec = layout(true, Mesh { dp: 4, ..Mesh::DEFAULT });
+    let of_world = plan(spec);
+    let (_, weights, _) = alone(&spec);
+    let numerics = Numerics::usual(&spec.architecture);
+    for (fault, said) in [(0, "rank 2 has ended"), (1, "rank 2 sends nothing"), (2, "disagrees on")] {
+        let results = threads::run(4, Duration::from_millis(800), |rank, end| {
+            if rank == 2 {
+                match fault {
+                    0 => return Err("it ends".to_owned()),
+                    1 => {
+                        std::thread::sleep(Duration::from_millis(1800));
+                        return Err("it stalls".to_owned());
+                    }
+                    _ => {
+                        use moe_model_gpu::comm::Carrier;
+                        let ranks = of_world.group(Group::CpDp, rank);
+                        let _ = end.exchange(Group::CpDp, ranks, "all-reduce", vec![vec![0; 4]; 4]);
+                        return Err("it sends something else".to_owned());
+                    }
+                }
+            }
+            let mut source = Whole { values: &weights, plan: of_world, at: of_world.coordinates(rank) };
+            let step = Step::in_world(of_world, rank, Box::new(end), Host::new(1), numerics, &mut source);
+            let mut step: Step<Host, Dynamic, f32> = step.map_err(|error| error.to_string())?;
+            step.train(&mut Random::of(&of_world), ADAMW).map(|_| ()).map_err(|error| error.to_string())
+        });
+        let errors: Vec<String> = results.into_iter().map(|result| result.and_then(|of| of).unwrap_err()).collect();
+        assert!(errors.iter().any(|error| error.contains(said)), "{said}: {errors:?}");
+        assert!(errors.iter().enumerate().all(|(rank, error)| rank == 2 || error.contains("rank ")), "{errors:?}");
+    }
+}
