@@ -41,6 +41,8 @@ mod saturating;
 mod schedule;
 mod serving;
 pub mod sizes;
+#[cfg(feature = "alloc")]
+mod slices;
 pub mod spec;
 mod stages;
 mod tally;

@@ -2,6 +2,7 @@
 
 use crate::step::{Place, Source};
 use moe_model_core::checkpoint::{Naming, Op};
+use moe_model_core::{Coordinates, Plan};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 /// The tensors of a checkpoint, by the names of its family.
@@ -116,6 +117,33 @@ impl Source for Checkpoint<'_> {
             return Err(format!("`{}` has {has} elements in the checkpoint; the model {needs}", place.name));
         }
         out.copy_from_slice(&values);
+        Ok(())
+    }
+}
+
+/// Weights of a checkpoint as one rank of a layout holds them.
+#[derive(Debug)]
+pub struct Sliced<'c, 'd> {
+    /// The whole.
+    pub whole: &'c Checkpoint<'d>,
+    /// The layout.
+    pub plan: Plan,
+    /// The rank's place in it.
+    pub at: Coordinates,
+}
+
+impl Source for Sliced<'_, '_> {
+    fn fill(&mut self, place: &Place, out: &mut [f32]) -> Result<(), String> {
+        // A head on another stage than the table that it is holds a copy.
+        let is_tied = self.plan.spec().architecture.tied_embeddings.is_on() && place.name == "lm_head.weight";
+        let name = if is_tied { "model.embed_tokens.weight" } else { place.name };
+        let whole = self.whole.weight(name, place.layer)?;
+        let slices = self.plan.slices(&self.at, place.name).into_iter().flatten();
+        let mut values = slices.map(|at| usize::try_from(at).ok().and_then(|at| whole.get(at)));
+        for out in out {
+            // Rows of padding are in no checkpoint.
+            *out = *values.next().flatten().unwrap_or(&0.0);
+        }
         Ok(())
     }
 }

@@ -2,8 +2,6 @@
 //! the slices that ranks hold, and the weights after two steps.
 
 use moe_model_core::groups::Group;
-use moe_model_core::inventory::{Entry, Role};
-use moe_model_core::sizes::Over;
 use moe_model_core::spec::{
     Accounting, Attention, Batch, CorrectionBias, Dtype, Experts, Gqa, Layers, Mesh, Mla, Precision, Recompute,
     Routing, Schedule, Spec, Switch, Zero,
@@ -45,50 +43,10 @@ fn plan(spec: Spec) -> Plan {
     Plan::new(spec).unwrap_or_else(|violations| panic!("{:?}\n{violations}", spec.layout.mesh))
 }
 
-/// Where a rank's part of a tensor stands in the whole, and how much it has: of rows and of columns of the matrix that the
-/// step sees, in runs of neighbours.
-fn slices(plan: &Plan, entries: &[Entry], at: &Coordinates) -> Vec<(usize, usize)> {
-    let n = |length: u64| usize::try_from(length).expect("lengths are addresses");
-    // Parts of one tensor stand behind one another in its second dimension.
-    let wide: u64 = entries.iter().map(|entry| entry.shape[1].global).sum();
-    let [first, second, rest @ ..] = &entries[0].shape;
-    let is_in_parts = entries.len() > 1 && first.symbol == entries[1].shape[0].symbol;
-    let mut shape = vec![(first.global, first.local, first.over)];
-    if is_in_parts {
-        shape.push((wide, wide, Over::Whole));
-    } else if entries.len() > 1 {
-        let rows: u64 = entries.iter().map(|entry| entry.shape[0].global).sum();
-        shape = vec![(rows, rows, Over::Whole), (second.global, second.local, second.over)];
-    } else {
-        shape.push((second.global, second.local, second.over));
-    }
-    shape.extend(rest.iter().map(|dim| (dim.global, dim.local, dim.over)));
-    let mut runs = vec![0];
-    for (global, local, over) in &shape {
-        let place = match over {
-            Over::Tp => at.tp / (plan.spec().layout.mesh.tp / (global / local)),
-            Over::Ep => at.ep,
-            _ => 0,
-        };
-        let first = place * local;
-        runs = runs.iter().flat_map(|run| (0..*local).map(move |i| run * global + first + i)).collect();
-    }
-    // Single elements become runs.
-    let mut slices: Vec<(usize, usize)> = Vec::new();
-    for run in runs {
-        match slices.last_mut() {
-            Some((start, len)) if n(run) == *start + *len => *len += 1,
-            _ => slices.push((n(run), 1)),
-        }
-    }
-    slices
-}
-
-/// The entries of a weight.
-fn entries(plan: &Plan, stage: u64, name: &str) -> Vec<Entry> {
-    let inventory = plan.inventory(stage);
-    let is_it = |entry: &&Entry| entry.name == name && matches!(entry.role, Role::Weight | Role::Workspace);
-    inventory.iter().filter(is_it).copied().collect()
+/// The places of a rank's elements of a weight in the whole.
+fn places(plan: &Plan, at: &Coordinates, name: &str) -> Vec<usize> {
+    let slices = plan.slices(at, name).into_iter().flatten();
+    slices.map(|place| usize::try_from(place).expect("places are addresses")).collect()
 }
 
 /// Weights of the whole model, of which a rank takes its slices.
@@ -107,13 +65,9 @@ impl Source for Whole<'_> {
             place.name
         };
         let whole = self.values.get(&(name, place.layer)).ok_or_else(|| format!("no `{name}`"))?;
-        let entries = entries(&self.plan, self.at.pp, place.name);
-        let mut next = 0;
-        for (start, len) in slices(&self.plan, &entries, &self.at) {
-            out[next..next + len].copy_from_slice(&whole[start..start + len]);
-            next += len;
-        }
-        assert_eq!(next, out.len(), "{}: all of it", place.name);
+        let places = places(&self.plan, &self.at, place.name);
+        assert_eq!(places.len(), out.len(), "{}: all of it", place.name);
+        out.iter_mut().zip(places).for_each(|(out, place)| *out = whole[place]);
         Ok(())
     }
 }
@@ -171,7 +125,7 @@ fn assert_slices(of: &Plan, at: &Coordinates, mine: &Values, whole: &Values, noi
         let key = (if is_copy { "model.embed_tokens.weight" } else { *name }, *layer);
         let (expected, gradient) = (&whole[&key], noise.and_then(|noise| noise.get(&key)));
         let mut values = values.iter();
-        for place in slices(of, &entries(of, at.pp, name), at).into_iter().flat_map(|(start, len)| start..start + len) {
+        for place in places(of, at, name) {
             let (value, expected) = (values.next().expect("a value for each place"), expected[place]);
             let is_noise = gradient.is_some_and(|gradient| gradient[place] != 0.0 && gradient[place].abs() < 1e-6);
             let off = (expected - value).abs();

@@ -270,6 +270,12 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         &self.ledger
     }
 
+    /// Its way to its peers.
+    #[must_use]
+    pub fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
     /// Forward and backward of all micro-batches of a step, in the order of the schedule; gradients add up over them.
     ///
     /// # Errors

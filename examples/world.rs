@@ -1,0 +1,213 @@
+//! Ranks that together compute what one model computes, as threads of this process:
+//! `cargo run --release --example world` lays a small DeepSeek-V3 over 8 ranks; other degrees are options.
+//!
+//! The folder holds what `train_step` reads: a Hugging Face `config.json`, weights, a batch, and what transformers makes of
+//! it. Every rank holds its slices of the weights and its part of the batch; losses, and each rank's gradients, are compared
+//! with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if something deviates, 2 if
+//! something cannot be read or laid out.
+
+#[path = "common/columns.rs"]
+mod columns;
+#[path = "common/exit.rs"]
+mod exit;
+#[path = "train_step/folder.rs"]
+#[allow(dead_code)] // what tells tolerances of other groups
+mod folder;
+#[path = "common/table.rs"]
+mod table;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use exit::exit;
+use folder::Folder;
+use moe_model::gpu::comm::threads::{self, PATIENCE};
+use moe_model::gpu::hub::{Checkpoint, Sliced};
+use moe_model::gpu::ops::adamw::AdamW;
+use moe_model::gpu::shapes::Dynamic;
+use moe_model::gpu::step::{Batch, Step};
+use moe_model::gpu::{Host, StepError};
+use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Spec, Switch, Zero};
+use moe_model::{Bytes, Coordinates, Phase, Plan};
+use safetensors::SafeTensors;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const ADAMW: AdamW = AdamW { lr: 1e-3, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1 };
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    match run(&matches) {
+        Ok((text, true)) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
+        Ok((text, false)) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::from(1)),
+        Err(text) => exit(writeln!(io::stderr(), "error: {text}"), ExitCode::from(2)),
+    }
+}
+
+/// The part of a batch that each replica has, by the number of a micro-batch among those of all.
+struct Part<'f>(&'f Folder);
+
+impl Part<'_> {
+    fn copy(of: &[i64], micro_batch: u64, out: &mut [i64]) {
+        let first = usize::try_from(micro_batch).expect("micro-batches are few") * out.len();
+        out.copy_from_slice(&of[first..][..out.len()]);
+    }
+}
+
+impl Batch for Part<'_> {
+    fn ids(&mut self, micro_batch: u64, out: &mut [i64]) {
+        Self::copy(&self.0.ids, micro_batch, out);
+    }
+
+    fn labels(&mut self, micro_batch: u64, out: &mut [i64]) {
+        Self::copy(&self.0.labels, micro_batch, out);
+    }
+}
+
+/// What a rank did.
+struct Ranked {
+    at: Coordinates,
+    allocations: u64,
+    peak: Bytes,
+    sent: String,
+    loss: Option<f64>,
+    /// The largest deviation of its gradients from its slices of those that are expected.
+    deviation: f32,
+}
+
+fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
+    let degree = |name: &str| *matches.get_one::<u64>(name).expect("it has a default");
+    let [sequences, sequence] = folder.batch;
+    let (dp, tp) = (degree("dp"), degree("tp"));
+    if !sequences.is_multiple_of(dp) {
+        return Err(format!("`--dp {dp}` does not divide the {sequences} sequences of the batch"));
+    }
+    let mut spec = Spec { architecture: folder.config.architecture, ..Spec::DEFAULT };
+    // The last stage has what the others leave.
+    let (layers, pp) = (folder.config.architecture.layers.count(), degree("pp").max(1));
+    let others = layers.div_ceil(pp) * (pp - 1);
+    spec.layout.stages.last = if layers.is_multiple_of(pp) { 0 } else { layers.saturating_sub(others) };
+    let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
+    spec.layout.mesh = Mesh { dp, tp, pp: degree("pp"), ep: degree("ep"), sequence_parallel, ..Mesh::DEFAULT };
+    spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
+    spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
+    spec.layout.zero = if dp > 1 { Zero::OPTIMIZER } else { Zero::NONE };
+    // Where random weights send tokens nobody knows.
+    spec.layout.routing = Routing::WORST;
+    spec.layout.accounting = Accounting::REFERENCE;
+    Plan::new(spec).map_err(|violations| violations.to_string())
+}
+
+fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
+    let folder = &Folder::read(matches.get_one::<PathBuf>("DIR").expect("it has a default"))?;
+    let plan = plan(folder, matches)?;
+    let experts = usize::try_from(folder.config.architecture.experts.routed).map_err(|error| error.to_string())?;
+    let weights = Checkpoint::new(&[&folder.weights], folder.config.naming, experts)?;
+    let expected = Checkpoint::new(&[&folder.expected], folder.config.naming, experts)?;
+    let ranks = plan.world();
+    writeln!(io::stderr(), "{ranks} ranks: forward, backward and update, twice …")
+        .map_err(|error| error.to_string())?;
+    let results = threads::run(ranks, PATIENCE, |rank, end| {
+        let at = plan.coordinates(rank);
+        let mut source = Sliced { whole: &weights, plan, at };
+        let step = Step::in_world(plan, rank, Box::new(end), Host::new(1), folder.numerics, &mut source)
+            .map_err(|error| error.to_string())?;
+        rank_of(step, folder, &plan, at, &expected)
+    });
+    let results = results.into_iter().zip(0..).map(|(result, rank)| {
+        result.and_then(|result: Result<Ranked, String>| result).map_err(|error| format!("rank {rank}: {error}"))
+    });
+    let results: Vec<Ranked> = results.collect::<Result<_, _>>()?;
+    let loss = loss(folder)?;
+    Ok(said(&plan, folder, &results, loss))
+}
+
+/// Two steps of a rank; its loss and gradients in the first.
+fn rank_of(
+    mut step: Step<Host, Dynamic, f32>,
+    folder: &Folder,
+    plan: &Plan,
+    at: Coordinates,
+    expected: &Checkpoint<'_>,
+) -> Result<Ranked, String> {
+    let said = |error: StepError| error.to_string();
+    let loss = step.gradients(&mut Part(folder), None).map_err(said)?.loss;
+    // The update sums them over ranks first.
+    step.update(ADAMW).map_err(said)?;
+    let (mut deviation, mut wrong) = (0.0_f32, None);
+    step.each_gradient(&mut |place, values| match expected.weight_of(place.name, place.layer, "grad.") {
+        Ok(whole) => {
+            let slices = plan.slices(&at, place.name).into_iter().flatten();
+            let whole = slices.map(|at| usize::try_from(at).ok().and_then(|at| whole.get(at)).unwrap_or(&f32::NAN));
+            let off = values.iter().zip(whole).map(|(a, b)| (a - b).abs());
+            deviation = off.fold(deviation, |most, off| if off <= most { most } else { off });
+        }
+        Err(error) => wrong = Some(error),
+    })
+    .map_err(said)?;
+    step.settle().map_err(said)?;
+    step.train(&mut Part(folder), ADAMW).map_err(said)?;
+    let (ledger, comm) = (step.ledger(), step.comm());
+    let peak = Phase::TRAINING.iter().map(|phase| ledger.peak(*phase)).max().unwrap_or_default();
+    let sent: Vec<String> = comm.sent().iter().map(|(group, bytes)| format!("{} {bytes}", group.name())).collect();
+    match wrong {
+        Some(error) => Err(error),
+        None => Ok(Ranked { at, allocations: ledger.allocations(), peak, sent: sent.join(", "), loss, deviation }),
+    }
+}
+
+/// The loss that is expected.
+fn loss(folder: &Folder) -> Result<f64, String> {
+    let file = SafeTensors::deserialize(&folder.expected).map_err(|error| error.to_string())?;
+    let tensor = file.tensor("loss").map_err(|error| format!("expected.safetensors: `loss`: {error}"))?;
+    let bytes = tensor.data().as_chunks().0.first().ok_or("expected.safetensors: `loss` is empty")?;
+    Ok(f64::from(f32::from_le_bytes(*bytes)))
+}
+
+/// What is printed, and whether nothing deviates.
+fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: f64) -> (String, bool) {
+    let losses: Vec<f64> = ranks.iter().filter_map(|rank| rank.loss).collect();
+    #[allow(clippy::cast_precision_loss)] // ranks
+    let loss = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
+    let deviation =
+        ranks.iter().map(|rank| rank.deviation).fold(0.0_f32, |most, off| if off <= most { most } else { off });
+    let rows = ranks.iter().enumerate().map(|(rank, of)| {
+        let Coordinates { tp, dp, ep, pp, .. } = of.at;
+        let budget = plan.budget(pp).peak().total;
+        let mut row: Vec<String> = [rank as u64, pp, dp, tp, ep].map(|place| place.to_string()).into();
+        row.extend([of.allocations.to_string(), of.peak.to_string(), budget.to_string()]);
+        row.extend([format!("{:.1e}", of.deviation), of.sent.clone()]);
+        row
+    });
+    let columns = ["rank", "pp", "dp", "tp", "ep", "allocations", "at most", "budget", "gradients off by", "<sent"];
+    let title = format!("{}: two steps of {} ranks", folder.config.model_type, ranks.len());
+    let table = table::table(&title, &columns, rows);
+    let (of_loss, of_gradients) = (folder.tolerance("loss"), folder.tolerance("grad"));
+    let is_within = (loss - expected).abs() <= of_loss && f64::from(deviation) <= of_gradients;
+    let text = format!(
+        "{table}loss {loss:.6}, expected {expected:.6} within {of_loss:.0e}; gradients off by {deviation:.1e} at most, \
+         within {of_gradients:.0e}\n{}\n",
+        if is_within { "The ranks compute what one model computes." } else { "The ranks do not compute it." }
+    );
+    (text, is_within)
+}
+
+fn command() -> Command {
+    let degree = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_parser(value_parser!(u64)).default_value(default).help(help)
+    };
+    Command::new("world")
+        .about("Trains a model for two steps over several ranks, and compares them with what one model computes")
+        .after_help(
+            "Exit codes:\n  0  nothing deviates\n  1  something does\n  2  something cannot be read, laid out or run",
+        )
+        .arg(
+            Arg::new("DIR")
+                .default_value("tests/data/numerics/deepseek_v3_tiny")
+                .value_parser(value_parser!(PathBuf))
+                .help("A folder with config.json, weights, inputs and expected.safetensors"),
+        )
+        .arg(degree("dp", "2", "Replicas that have other sequences"))
+        .arg(degree("tp", "2", "Ranks that split tensors, with sequence parallelism"))
+        .arg(degree("pp", "2", "Stages"))
+        .arg(degree("ep", "4", "Ranks that experts are dealt over"))
+}

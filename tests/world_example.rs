@@ -1,0 +1,58 @@
+//! Worlds of threads over the seven models: what ranks compute together is what transformers computes.
+
+mod example;
+
+use example::Example;
+
+static EXAMPLE: Example = Example::named("world");
+
+/// dp, tp, pp, ep.
+type Degrees = [u64; 4];
+
+/// Layouts of models whose heads two ranks can split.
+const SPLIT: [Degrees; 4] = [[2, 2, 1, 2], [1, 2, 2, 1], [2, 1, 2, 2], [2, 2, 2, 2]];
+/// Of the one that has three heads.
+const WHOLE: [Degrees; 4] = [[2, 1, 1, 1], [1, 1, 3, 1], [2, 1, 1, 2], [2, 1, 2, 2]];
+
+const MODELS: [(&str, [Degrees; 4]); 6] = [
+    ("deepseek_v2_lite_tiny", SPLIT),
+    ("deepseek_v3_tiny", SPLIT),
+    ("gpt_oss_tiny", SPLIT),
+    ("mixtral_tiny", SPLIT),
+    ("qwen2_moe_tiny", SPLIT),
+    ("qwen3_moe_tiny", WHOLE),
+];
+
+#[test]
+fn ranks_compute_what_transformers_computes() {
+    for (model, layouts) in MODELS {
+        let dir = format!("{}/tests/data/numerics/{model}", env!("CARGO_MANIFEST_DIR"));
+        for degrees in layouts {
+            let [dp, tp, pp, ep] = degrees.map(|degree| degree.to_string());
+            let arguments = [&dir, "--dp", &dp, "--tp", &tp, "--pp", &pp, "--ep", &ep];
+            let (code, stdout, stderr) = EXAMPLE.run(&arguments);
+            assert_eq!(code, 0, "{model} {degrees:?}: {stdout}{stderr}");
+            assert!(stdout.contains("The ranks compute what one model computes."), "{model} {degrees:?}: {stdout}");
+            let ranks = degrees[0] * degrees[1] * degrees[2];
+            assert!(stdout.contains(&format!("two steps of {ranks} ranks")), "{model} {degrees:?}: {stdout}");
+        }
+    }
+}
+
+#[test]
+fn eight_ranks_say_what_each_held() {
+    let (code, stdout, _) = EXAMPLE.run(&[]);
+    assert_eq!(code, 0, "{stdout}");
+    let rows = stdout.lines().filter(|line| line.contains("cp-dp") && line.contains("KiB"));
+    assert_eq!(rows.count(), 8, "{stdout}");
+}
+
+#[test]
+fn a_layout_that_cannot_be_is_refused() {
+    let (code, stdout, stderr) = EXAMPLE.run(&["--tp", "3", "--dp", "1", "--pp", "1", "--ep", "1"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.contains("`mesh.tp` = 3 does not divide `attention.heads` = 4"), "{stderr}");
+    let (code, _, stderr) = EXAMPLE.run(&["--dp", "3"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("`--dp 3` does not divide the 2 sequences of the batch"), "{stderr}");
+}
