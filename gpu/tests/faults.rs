@@ -227,13 +227,13 @@ fn all_here(plan: Plan) -> Result<(), StepError> {
 #[test]
 fn more_tokens_than_declared() {
     let error = all_here(plan(|_| ())).unwrap_err();
-    // Rows of the first tensor of experts: 2 ranks x 8 tokens x 2 copies, half of which are declared, of width 16 in bf16.
-    let (budget, actual) = (Bytes::new(512), Bytes::new(1024));
-    let over = LedgerError::OverBudget { name: "routed product", budget, actual, phase: Phase::Forward };
+    // Rows of the first tensor of experts: 2 ranks x 8 tokens x 2 copies, half of which are declared, of width 8 in bf16.
+    let (budget, actual) = (Bytes::new(256), Bytes::new(512));
+    let over = LedgerError::OverBudget { name: "received copies", budget, actual, phase: Phase::Forward };
     assert_eq!(error, StepError::Ledger(over));
     assert_says(
         error,
-        "`routed product` takes 1.00 KiB (1024 B) in forward, 512 B (512 B) more than the 512 B (512 B) that the \
+        "`received copies` takes 512 B (512 B) in forward, 256 B (256 B) more than the 256 B (256 B) that the \
          budget has for it: its experts get more tokens than declared",
     );
 }

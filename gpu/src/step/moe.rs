@@ -191,15 +191,16 @@ struct SharedWorks<D: Memory, S: Shapes, E: Element> {
 impl<D: Device, S: Shapes, E: Format> RowWorks<D, S, E> {
     fn new(of: &Ctx<'_, D>, rows: usize) -> Result<Self, StepError> {
         let room = of.room;
+        let received = if of.is_dealt() {
+            let copies = room.take_rows("received copies", rows)?;
+            Some(Received { rows: copies, weights: room.take_rows("received weights", rows)? })
+        } else {
+            None
+        };
         Ok(Self {
+            received,
             product: room.take_rows("routed product", rows)?,
             rows: room.take_rows("routed output", rows)?,
-            received: if of.is_dealt() {
-                let weights = room.take_rows("received weights", rows)?;
-                Some(Received { rows: room.take_rows("received copies", rows)?, weights })
-            } else {
-                None
-            },
         })
     }
 }
@@ -334,8 +335,9 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
         norm.statistics(of, statistics.view_mut(), x);
         works.fill(of, &norm, x, statistics.view())?;
-        let (routing, counts) = self.route(of, works)?;
+        let (mut routing, counts, places) = self.route(of, works)?;
         let mut rows = RowWorks::new(of, routing.rows)?;
+        routing.put(of, places)?;
         let routed = self.routed.inner(of, &routing, works, &mut rows)?;
         let shared = self.shared.as_ref().map(|shared| shared.inner(of, works)).transpose()?;
         Ok((Kept { statistics, routing, routed, shared }, rows, counts))
@@ -346,7 +348,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         &self,
         of: &Ctx<'_, D>,
         works: &mut Works<D, S, E>,
-    ) -> Result<(KeptRouting<D, S>, [Tensor<D, S::Experts, One, i32>; 2]), StepError> {
+    ) -> Result<(KeptRouting<D, S>, [Tensor<D, S::Experts, One, i32>; 2], Vec<usize>), StepError> {
         let (room, device) = (of.room, of.room.device);
         let mut kept = KeptRouting {
             scores: room.take("router scores")?,
@@ -381,8 +383,8 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
             None => device.sort(order, counts.view_mut().raw(), starts.view_mut().raw(), choice),
         }
         device.invert(kept.places.view_mut().raw(), kept.order.view().raw());
-        kept.share(of, counts.view())?;
-        Ok((kept, [counts, starts]))
+        let places = kept.share(of, counts.view())?;
+        Ok((kept, [counts, starts], places))
     }
 
     /// The way back: the gradient of the block's output becomes that of its input.
@@ -452,8 +454,9 @@ fn runs(lens: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
 }
 
 impl<D: Device, S: Shapes> KeptRouting<D, S> {
-    /// Which rows each expert of this rank gets, and who sends them, from how many of this rank's copies go to each of all.
-    fn share(&mut self, of: &Ctx<'_, D>, counts: View<'_, D, S::Experts, One, i32>) -> Result<(), StepError> {
+    /// Which rows each expert of this rank gets, and who sends them, from how many of this rank's copies go to each of all;
+    /// gives where each copy that is received stands at its expert.
+    fn share(&mut self, of: &Ctx<'_, D>, counts: View<'_, D, S::Experts, One, i32>) -> Result<Vec<usize>, StepError> {
         let (device, experts) = (of.room.device, of.room.lengths.local_experts);
         let sent = device.read(counts.raw(), <[i32]>::to_vec);
         let even = |rows: usize| (0..experts).map(move |expert| rows / experts + usize::from(expert < rows % experts));
@@ -472,14 +475,11 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
             self.segments = runs(even(of.rows()));
         }
         self.rows = self.segments.iter().map(|(_, len)| len).sum();
-        if of.is_dealt() {
-            self.put(of, (0..).take(self.rows))?;
-        }
-        Ok(())
+        Ok(if of.is_dealt() { (0..self.rows).collect() } else { Vec::new() })
     }
 
     /// The same of a world: each rank says what it sends.
-    fn share_in_world(&mut self, of: &Ctx<'_, D>, sent: &[i32]) -> Result<(), StepError> {
+    fn share_in_world(&mut self, of: &Ctx<'_, D>, sent: &[i32]) -> Result<Vec<usize>, StepError> {
         let experts = of.room.lengths.local_experts;
         let come = of.comm.counts(sent, experts)?.unwrap_or_default();
         let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
@@ -496,11 +496,14 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
                 *next += count;
             }
         }
-        self.put(of, places.into_iter())
+        Ok(places)
     }
 
     /// Where each copy that is received stands at its expert.
-    fn put(&mut self, of: &Ctx<'_, D>, places: impl Iterator<Item = usize>) -> Result<(), StepError> {
+    fn put(&mut self, of: &Ctx<'_, D>, places: Vec<usize>) -> Result<(), StepError> {
+        if !of.is_dealt() {
+            return Ok(());
+        }
         let mut received: Tensor<D, Rows, One, i32> = of.room.take_rows("received copies by expert", self.rows)?;
         of.room.device.write(received.view_mut().raw(), |out| {
             for (out, place) in out.iter_mut().zip(places) {
