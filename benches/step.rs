@@ -100,7 +100,8 @@ fn main() {
     }
     let title = format!(
         "A training step in fp32 on one thread, ours and that of {}",
-        version.map_or("PyTorch, skipped: `python3` cannot import torch".to_owned(), |version| format!("torch {version}"))
+        version
+            .map_or("PyTorch, skipped: `python3` cannot import torch".to_owned(), |version| format!("torch {version}"))
     );
     let header = ["<", "<", "ms (quartiles)", "peak", "time, ours / its", "peak, ours / its"];
     print!("{}", table::table(&title, &header, rows));

@@ -179,19 +179,26 @@ fn turn<T: Float>(strip: &mut [f32], lanes: View<T>, (used, depth, width): (usiz
     for (p, packed) in (0..).step_by(DEPTHS).zip(strip.chunks_mut(DEPTHS * width)) {
         let depths = DEPTHS.min(depth - p);
         let lane = |lane: usize| &lanes.data[lane * lanes.row + p..][..depths];
-        let squares = if depths.is_multiple_of(SIDE) { used / SIDE * SIDE } else { 0 };
+        let squares = if depths.is_multiple_of(SIDE) && used >= SIDE { used } else { 0 };
         for first in (0..squares).step_by(SIDE) {
+            // The last ones go over lanes that are there already, where lanes are no whole squares.
+            let first = first.min(used - SIDE);
             let [a, b, c, d] = [lane(first), lane(first + 1), lane(first + 2), lane(first + 3)];
             let [a, b, c, d] = [a, b, c, d].map(|lane| lane.as_chunks::<SIDE>().0);
             let packed = packed[first..].chunks_mut(SIDE * width);
             for ((((packed, a), b), c), d) in packed.zip(a).zip(b).zip(c).zip(d) {
-                for i in 0..SIDE {
-                    packed[i * width..][..SIDE].copy_from_slice(&[a[i].to_f32(), b[i].to_f32(), c[i].to_f32(), d[i].to_f32()]);
+                // All of a square is read before any is written, or it would be moved element by element.
+                let mut square = [[0.0; SIDE]; SIDE];
+                for (i, lanes) in square.iter_mut().enumerate() {
+                    *lanes = [a[i].to_f32(), b[i].to_f32(), c[i].to_f32(), d[i].to_f32()];
+                }
+                for (packed, lanes) in packed.chunks_mut(width).zip(&square) {
+                    packed[..SIDE].copy_from_slice(lanes);
                 }
             }
         }
-        for lane_number in squares..used {
-            for (packed, x) in packed[lane_number..].iter_mut().step_by(width).zip(lane(lane_number)) {
+        for number in squares..used {
+            for (packed, x) in packed[number..].iter_mut().step_by(width).zip(lane(number)) {
                 *packed = x.to_f32();
             }
         }
