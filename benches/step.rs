@@ -1,5 +1,5 @@
-//! The reference step on one thread of the CPU beside PyTorch: `cargo bench --bench step`. Both run steps in turn, and
-//! times are medians. PyTorch is that of `python3`, or of what the environment variable `PYTHON` names; without it, only
+//! The reference step on one thread of the CPU beside PyTorch: `cargo bench --bench step`. Both run steps in turn;
+//! times are medians, and so are ratios of those of neighbouring steps. PyTorch is that of `python3`, or of what the environment variable `PYTHON` names; without it, only
 //! our own columns are filled.
 
 #[path = "../examples/common/columns.rs"]
@@ -81,17 +81,20 @@ fn main() {
                 torch.times.extend(warm.then_some(seconds));
             }
         }
-        let (time, peak) = (Spread::of(own_times), ours.peak());
+        let (time, peak) = (Spread::of(own_times.clone()), ours.peak());
         rows.push(vec![name.to_owned(), "ours".to_owned(), time.to_string(), peak.to_string()]);
         for (torch, optimizer) in torches.into_iter().zip(OPTIMIZERS) {
             let theirs = Spread::of(torch.times.clone());
+            // Of steps that ran one after the other: what else the machine does slows both.
+            let ratios = own_times.iter().zip(&torch.times).map(|(ours, theirs)| ours / theirs);
+            let ratio = Spread::of(ratios.collect()).median;
             let less = fraction(peak.bytes()) / fraction(torch.peak);
             rows.push(vec![
                 name.to_owned(),
                 format!("PyTorch, {optimizer} AdamW"),
                 theirs.to_string(),
                 Bytes::new(torch.peak).to_string(),
-                format!("{:.2}", time.median / theirs.median),
+                format!("{ratio:.2}"),
                 format!("{less:.2}"),
             ]);
             version.get_or_insert_with(|| torch.version.clone());
@@ -168,8 +171,8 @@ impl Ours {
         let allocations = self.step.ledger().allocations() - before;
         let replay = Replay::new(plan, &self.step.ledger().recorded());
         let ledger = Ledger::of(plan, 0);
-        let asserted = best(|| replay.run(&ledger));
-        let settled = best(|| self.step.settle().expect("the step has settled before"));
+        let asserted = typical(|| replay.run(&ledger));
+        let settled = typical(|| self.step.settle().expect("the step has settled before"));
         let share = |seconds: f64| format!("{:.3} %", 100.0 * seconds / step);
         let micros = |seconds: f64| format!("{:.1}", 1e6 * seconds);
         vec![
@@ -184,7 +187,7 @@ impl Ours {
 }
 
 /// The median of many runs, in seconds.
-fn best(mut run: impl FnMut()) -> f64 {
+fn typical(mut run: impl FnMut()) -> f64 {
     let time = |()| {
         let start = Instant::now();
         run();

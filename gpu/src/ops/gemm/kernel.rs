@@ -79,16 +79,18 @@ impl Blocks {
     }
 }
 
-/// c += a b, with a `[m, k]`, b `[k, n]`, and c `[m, n]` whose rows begin `c_row` apart.
+/// c = a b, or += if it accumulates, with a `[m, k]`, b `[k, n]`, and c `[m, n]` whose rows begin `c_row` apart.
 pub(crate) fn multiply<A: Float, B: Float>(
     c: &mut [f32],
     c_row: usize,
     a: View<A>,
     b: View<B>,
     (m, n, k): (usize, usize, usize),
+    accumulate: bool,
     blocks: Blocks,
     scratch: &mut [f32],
 ) {
+    assert!(k > 0 || accumulate, "a product along something");
     assert!(scratch.len() >= blocks.scratch_len(), "scratch of a product");
     let arch = Arch::new();
     let width = arch.dispatch(Width);
@@ -103,7 +105,8 @@ pub(crate) fn multiply<A: Float, B: Float>(
             for i in (0..m).step_by(blocks.m) {
                 let rows = blocks.m.min(m - i);
                 let left = pack(arch, left, a.below(i).right_of(p), rows, depth, ROWS);
-                arch.dispatch(Block { c: &mut c[i * c_row + j..], c_row, left, right, rows, columns, depth });
+                let (c, accumulate) = (&mut c[i * c_row + j..], accumulate || p > 0);
+                arch.dispatch(Block { c, c_row, left, right, rows, columns, depth, accumulate });
             }
         }
     }
@@ -227,6 +230,7 @@ struct Block<'a> {
     rows: usize,
     columns: usize,
     depth: usize,
+    accumulate: bool,
 }
 
 impl WithSimd for Block<'_> {
@@ -235,7 +239,7 @@ impl WithSimd for Block<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { c, c_row, left, right, rows, columns, depth } = self;
+        let Self { c, c_row, left, right, rows, columns, depth, accumulate } = self;
         let width = 2 * S::F32_LANES;
         for (right, j) in right.chunks_exact(depth * width).zip((0..columns).step_by(width)) {
             let columns = width.min(columns - j);
@@ -245,8 +249,8 @@ impl WithSimd for Block<'_> {
                 for (i, sums) in (i..).zip(&sums[..rows]) {
                     let c = &mut c[i * c_row + j..][..columns];
                     let (first, second) = c.split_at_mut(columns.min(S::F32_LANES));
-                    add::<S>(simd, first, sums[0]);
-                    add::<S>(simd, second, sums[1]);
+                    put::<S>(simd, first, sums[0], accumulate);
+                    put::<S>(simd, second, sums[1], accumulate);
                 }
             }
         }
@@ -269,14 +273,14 @@ fn strip_product<S: Simd>(simd: S, left: &[f32], right: &[f32]) -> [[S::f32s; 2]
     sums
 }
 
-/// Adds as much of a register as `c` is long.
+/// Stores as much of a register as `c` is long, or adds it.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
-fn add<S: Simd>(simd: S, c: &mut [f32], sum: S::f32s) {
+fn put<S: Simd>(simd: S, c: &mut [f32], sum: S::f32s, accumulate: bool) {
     if let ([c], []) = S::as_mut_simd_f32s(c) {
-        *c = simd.add_f32s(*c, sum);
+        *c = if accumulate { simd.add_f32s(*c, sum) } else { sum };
     } else if !c.is_empty() {
-        let whole = simd.add_f32s(simd.partial_load_f32s(c), sum);
+        let whole = if accumulate { simd.add_f32s(simd.partial_load_f32s(c), sum) } else { sum };
         simd.partial_store_f32s(c, whole);
     }
 }
