@@ -6,6 +6,7 @@ use crate::ops::gemm::host::Gemm;
 use crate::shapes::Lengths;
 use core::cell::RefCell;
 use core::mem::size_of;
+use moe_model_core::Bytes;
 
 /// The CPU. What its operations work on beside tensors is set aside when it is made, so that a step allocates tensors alone.
 #[derive(Debug)]
@@ -25,6 +26,12 @@ impl Host {
         assert!(threads > 0, "somebody has to compute");
         let gemm = Gemm { threads };
         Self { gemm, scratch: RefCell::new(Vec::new()), poison: false }
+    }
+
+    /// What its operations work on beside tensors.
+    #[must_use]
+    pub fn scratch(&self) -> Bytes {
+        Bytes::new((self.scratch.borrow().len() * size_of::<f32>()) as u64)
     }
 
     /// Marks fresh memory with values that spread where they are read (NaN), so that an operation that reads what nobody wrote

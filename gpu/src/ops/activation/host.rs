@@ -7,7 +7,7 @@ use super::Activation;
 use crate::Float;
 use crate::ops::exp::exp;
 use crate::ops::reduce::dot;
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 /// out `[rows, width]` = activation(gate, up), each row times its `row_scale` `[rows]` if there is one.
 pub fn forward<T: Float>(
@@ -23,12 +23,7 @@ pub fn forward<T: Float>(
     let rows = out.chunks_exact_mut(width).zip(gate.chunks_exact(width)).zip(up.chunks_exact(width));
     for (row, ((out, gate), up)) in rows.enumerate() {
         let scale = row_scale.map_or(1.0, |scale| scale[row]);
-        // By value: through references, the loop would load what it captures for every element.
-        Arch::new().dispatch(move || {
-            for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
-                *out = T::of_f32(scale * Point::new(*gate, *up, activation).product());
-            }
-        });
+        Arch::new().dispatch(Products { out, gate, up, scale, activation });
     }
 }
 
@@ -52,13 +47,7 @@ pub fn backward<T: Float>(
             d_row_scale[row] = along_products(gate, up, d_out, activation);
         }
         let scale = row_scale.map_or(1.0, |scale| scale[row]);
-        Arch::new().dispatch(move || {
-            for ((gate, up), d_out) in gate.iter_mut().zip(up.iter_mut()).zip(d_out) {
-                let (d_gate, d_up) = Point::new(*gate, *up, activation).gradient(scale * d_out.to_f32());
-                *gate = T::of_f32(d_gate);
-                *up = T::of_f32(d_up);
-            }
-        });
+        Arch::new().dispatch(Gradients { gate, up, d_out, scale, activation });
     }
 }
 
@@ -70,15 +59,56 @@ fn along_products<T: Float>(gate: &[T], up: &[T], d_out: &[T], activation: Activ
     for ((gate, up), d_out) in gate.chunks(block).zip(up.chunks(block)).zip(d_out.chunks(block)) {
         let products = &mut products[..d_out.len()];
         // A loop that adds too would not be vectorised.
-        let points = products.iter_mut().zip(gate).zip(up);
-        Arch::new().dispatch(move || {
-            for ((product, gate), up) in points {
-                *product = Point::new(*gate, *up, activation).product();
-            }
-        });
+        Arch::new().dispatch(Products { out: products, gate, up, scale: 1.0, activation });
         sum += dot(d_out, products);
     }
     sum
+}
+
+/// out = scale * activation(gate, up). No closure: one as long would not be compiled for the instructions it is dispatched to.
+struct Products<'a, O, T> {
+    out: &'a mut [O],
+    gate: &'a [T],
+    up: &'a [T],
+    scale: f32,
+    activation: Activation,
+}
+
+impl<O: Float, T: Float> WithSimd for Products<'_, O, T> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { out, gate, up, scale, activation } = self;
+        for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+            *out = O::of_f32(scale * Point::new(*gate, *up, activation).product());
+        }
+    }
+}
+
+/// gate and up become their gradients.
+struct Gradients<'a, T> {
+    gate: &'a mut [T],
+    up: &'a mut [T],
+    d_out: &'a [T],
+    scale: f32,
+    activation: Activation,
+}
+
+impl<T: Float> WithSimd for Gradients<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { gate, up, d_out, scale, activation } = self;
+        for ((gate, up), d_out) in gate.iter_mut().zip(up.iter_mut()).zip(d_out) {
+            let (d_gate, d_up) = Point::new(*gate, *up, activation).gradient(scale * d_out.to_f32());
+            *gate = T::of_f32(d_gate);
+            *up = T::of_f32(d_up);
+        }
+    }
 }
 
 /// One element: a linear factor of up, times gate * sigmoid(alpha * gate).

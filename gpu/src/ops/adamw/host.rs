@@ -2,6 +2,7 @@
 
 use super::AdamW;
 use crate::Float;
+use pulp::Arch;
 
 /// Step `t`, from 1, of the master weights and both moments `[n]`, with gradient `[n]` * `gradient_scale`.
 pub fn step<P: Float, S: Float, G: Float>(
@@ -20,14 +21,16 @@ pub fn step<P: Float, S: Float, G: Float>(
     let size = lr / correction(beta1, t);
     let root = correction(beta2, t).sqrt();
     let keep = 1.0 - lr * weight_decay;
-    for (((p, m), v), g) in master.iter_mut().zip(m).zip(v).zip(gradient) {
-        let g = g.to_f32() * gradient_scale;
-        let first = beta1 * m.to_f32() + (1.0 - beta1) * g;
-        let second = beta2 * v.to_f32() + (1.0 - beta2) * g * g;
-        *m = S::of_f32(first);
-        *v = S::of_f32(second);
-        *p = P::of_f32(p.to_f32() * keep - size * first / (second.sqrt() / root + eps));
-    }
+    Arch::new().dispatch(move || {
+        for (((p, m), v), g) in master.iter_mut().zip(m).zip(v).zip(gradient) {
+            let g = g.to_f32() * gradient_scale;
+            let first = beta1 * m.to_f32() + (1.0 - beta1) * g;
+            let second = beta2 * v.to_f32() + (1.0 - beta2) * g * g;
+            *m = S::of_f32(first);
+            *v = S::of_f32(second);
+            *p = P::of_f32(p.to_f32() * keep - size * first / (second.sqrt() / root + eps));
+        }
+    });
 }
 
 /// w `[n]` = the master weights in the format that the passes compute in.

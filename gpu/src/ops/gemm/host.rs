@@ -92,10 +92,10 @@ impl Gemm {
     ) {
         assert!(self.threads > 0, "a product needs a thread");
         assert!(scratch.len() >= self.scratch_len(), "scratch of a product: {} f32s", scratch.len());
-        if !accumulate {
-            c.fill(C::default());
+        if sizes.2 == 0 && !accumulate {
+            return c.fill(C::default());
         }
-        shared(self.threads, scratch, c, a, b, sizes);
+        shared(self.threads, scratch, c, a, b, sizes, accumulate);
     }
 }
 
@@ -163,7 +163,7 @@ fn assert_lengths<const N: usize>(what: &str, lengths: [(usize, usize); N]) {
     }
 }
 
-/// c += a b, its rows halved until each thread has a share.
+/// c = a b, or += if it accumulates, its rows halved until each thread has a share.
 fn shared<C: Float, A: Float, B: Float>(
     threads: usize,
     scratch: &mut [f32],
@@ -171,16 +171,17 @@ fn shared<C: Float, A: Float, B: Float>(
     a: View<A>,
     b: View<B>,
     (m, n, k): (usize, usize, usize),
+    accumulate: bool,
 ) {
     if threads == 1 || m < 2 {
-        return panels(c, a, b, (m, n, k), BLOCKS, PANEL, scratch);
+        return panels(c, a, b, (m, n, k), accumulate, BLOCKS, PANEL, scratch);
     }
     let (fewer, rows) = (threads / 2, m * (threads / 2) / threads);
     let (upper, lower) = c.split_at_mut(rows * n);
     let (first, second) = scratch.split_at_mut(fewer * SCRATCH);
     rayon::join(
-        || shared(fewer, first, upper, a, b, (rows, n, k)),
-        || shared(threads - fewer, second, lower, a.below(rows), b, (m - rows, n, k)),
+        || shared(fewer, first, upper, a, b, (rows, n, k), accumulate),
+        || shared(threads - fewer, second, lower, a.below(rows), b, (m - rows, n, k), accumulate),
     );
 }
 
@@ -191,18 +192,19 @@ struct Panel {
     columns: usize,
 }
 
-/// c += a b on one thread: f32 in place, another format panel by panel.
+/// c = a b, or += if it accumulates, on one thread: f32 in place, another format panel by panel.
 fn panels<C: Float, A: Float, B: Float>(
     c: &mut [C],
     a: View<A>,
     b: View<B>,
     (m, n, k): (usize, usize, usize),
+    accumulate: bool,
     blocks: Blocks,
     panel: Panel,
     scratch: &mut [f32],
 ) {
     if let Some(c) = C::slice_as_f32_mut(c) {
-        return multiply(c, n, a, b, (m, n, k), blocks, scratch);
+        return multiply(c, n, a, b, (m, n, k), accumulate, blocks, scratch);
     }
     let (sums, scratch) = scratch.split_at_mut(panel.rows * panel.columns);
     for i in (0..m).step_by(panel.rows) {
@@ -215,7 +217,7 @@ fn panels<C: Float, A: Float, B: Float>(
                     *sum = c.to_f32();
                 }
             }
-            multiply(sums, columns, a.below(i), b.right_of(j), (rows, columns, k), blocks, scratch);
+            multiply(sums, columns, a.below(i), b.right_of(j), (rows, columns, k), accumulate, blocks, scratch);
             for (sums, c) in sums.chunks_exact(columns).zip(c[i * n..].chunks_mut(n)) {
                 for (sum, c) in sums.iter().zip(&mut c[j..]) {
                     *c = C::of_f32(*sum);
@@ -321,9 +323,9 @@ mod tests {
         let mut scratch = vec![f32::NAN; SCRATCH];
         let mut run = |blocks, panel| {
             let mut wide = vec![0.0_f32; m * n];
-            panels(&mut wide, View::rows(&a, k), b_view, (m, n, k), blocks, panel, &mut scratch);
+            panels(&mut wide, View::rows(&a, k), b_view, (m, n, k), true, blocks, panel, &mut scratch);
             let mut narrow = vec![Bf16::ZERO; m * n];
-            panels(&mut narrow, View::rows(&a, k), b_view, (m, n, k), blocks, panel, &mut scratch);
+            panels(&mut narrow, View::rows(&a, k), b_view, (m, n, k), true, blocks, panel, &mut scratch);
             assert_same("bf16", &widened(&narrow), &widened::<Bf16>(&rounded(&wide)));
             wide
         };

@@ -14,8 +14,14 @@ const ROWS: usize = 6;
 /// The widest strip of B: two registers of AVX-512.
 const WIDEST: usize = 32;
 
+/// The f32s of a cache line.
+const LINE: usize = 16;
+
+/// The side of the squares in which contiguous lanes are turned.
+const SIDE: usize = 4;
+
 /// Depths that are packed at a time where a lane is contiguous.
-const DEPTHS: usize = 32;
+const DEPTHS: usize = 128;
 
 /// A matrix in a slice: element (i, j) is at i * row + j * column. One of both is 1.
 #[derive(Clone, Copy)]
@@ -69,66 +75,137 @@ impl Blocks {
 
     /// The f32s that [`multiply`] needs as scratch.
     pub(crate) const fn scratch_len(self) -> usize {
-        self.left_len() + self.n.next_multiple_of(WIDEST) * self.k
+        LINE + self.left_len() + self.n.next_multiple_of(WIDEST) * self.k
     }
 }
 
-/// c += a b, with a `[m, k]`, b `[k, n]`, and c `[m, n]` whose rows begin `c_row` apart.
+/// c = a b, or += if it accumulates, with a `[m, k]`, b `[k, n]`, and c `[m, n]` whose rows begin `c_row` apart.
 pub(crate) fn multiply<A: Float, B: Float>(
     c: &mut [f32],
     c_row: usize,
     a: View<A>,
     b: View<B>,
     (m, n, k): (usize, usize, usize),
+    accumulate: bool,
     blocks: Blocks,
     scratch: &mut [f32],
 ) {
+    assert!(k > 0 || accumulate, "a product along something");
     assert!(scratch.len() >= blocks.scratch_len(), "scratch of a product");
     let arch = Arch::new();
     let width = arch.dispatch(Width);
-    let (left, right) = scratch.split_at_mut(blocks.left_len());
+    // A register that lies in two cache lines takes twice as long.
+    let aligned = scratch.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+    let (left, right) = scratch[aligned..].split_at_mut(blocks.left_len());
     for j in (0..n).step_by(blocks.n) {
         let columns = blocks.n.min(n - j);
         for p in (0..k).step_by(blocks.k) {
             let depth = blocks.k.min(k - p);
-            let right = pack(right, b.below(p).right_of(j).transposed(), columns, depth, width);
+            let right = pack(arch, right, b.below(p).right_of(j).transposed(), columns, depth, width);
             for i in (0..m).step_by(blocks.m) {
                 let rows = blocks.m.min(m - i);
-                let left = pack(left, a.below(i).right_of(p), rows, depth, ROWS);
-                arch.dispatch(Block { c: &mut c[i * c_row + j..], c_row, left, right, rows, columns, depth });
+                let left = pack(arch, left, a.below(i).right_of(p), rows, depth, ROWS);
+                let (c, accumulate) = (&mut c[i * c_row + j..], accumulate || p > 0);
+                arch.dispatch(Block { c, c_row, left, right, rows, columns, depth, accumulate });
             }
         }
     }
 }
 
-/// Widens lanes `[lanes, depth]` into strips of `width` lanes, each `[depth, width]`. Lanes that the
-/// last strip lacks hold anything: no sum of theirs is kept.
-fn pack<'a, T: Float>(strips: &'a mut [f32], lanes: View<T>, count: usize, depth: usize, width: usize) -> &'a [f32] {
+/// Widens lanes `[count, depth]` into strips of `width` lanes, each `[depth, width]`. Lanes that the last strip lacks
+/// hold anything: no sum of theirs is kept.
+fn pack<'a, T: Float>(
+    arch: Arch,
+    strips: &'a mut [f32],
+    lanes: View<T>,
+    count: usize,
+    depth: usize,
+    width: usize,
+) -> &'a [f32] {
     let strips = &mut strips[..count.next_multiple_of(width) * depth];
-    for (strip, first) in strips.chunks_exact_mut(width * depth).zip((0..count).step_by(width)) {
-        let used = width.min(count - first);
-        let lanes = lanes.below(first);
-        if lanes.row == 1 {
-            // Lanes lie side by side: a copy of each depth.
-            for (p, packed) in strip.chunks_exact_mut(width).enumerate() {
-                let source = &lanes.data[p * lanes.column..][..used];
-                for (packed, x) in packed.iter_mut().zip(source) {
-                    *packed = x.to_f32();
-                }
-            }
-        } else {
-            // Few depths of all lanes at a time, so that the part of the strip being written stays in the cache.
-            for (p, packed) in (0..).step_by(DEPTHS).zip(strip.chunks_mut(DEPTHS * width)) {
-                for lane in 0..used {
-                    let source = &lanes.data[lane * lanes.row + p..][..DEPTHS.min(depth - p)];
-                    for (packed, x) in packed[lane..].iter_mut().step_by(width).zip(source) {
-                        *packed = x.to_f32();
-                    }
-                }
+    arch.dispatch(Pack { strips, lanes, count, depth, width });
+    strips
+}
+
+struct Pack<'a, 'b, T> {
+    strips: &'a mut [f32],
+    lanes: View<'b, T>,
+    count: usize,
+    depth: usize,
+    width: usize,
+}
+
+impl<T: Float> WithSimd for Pack<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { strips, lanes, count, depth, width } = self;
+        for (strip, first) in strips.chunks_exact_mut(width * depth).zip((0..count).step_by(width)) {
+            let used = width.min(count - first);
+            let lanes = lanes.below(first);
+            if lanes.row != 1 {
+                turn(strip, lanes, (used, depth, width));
+            } else if used == ROWS {
+                copy::<T, ROWS>(strip, lanes, (used, width));
+            } else if used.is_multiple_of(8) {
+                copy::<T, 8>(strip, lanes, (used, width));
+            } else {
+                copy::<T, 1>(strip, lanes, (used, width));
             }
         }
     }
-    strips
+}
+
+/// Packs lanes that lie side by side: a copy of each depth, so many lanes at a time.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
+fn copy<T: Float, const N: usize>(strip: &mut [f32], lanes: View<T>, (used, width): (usize, usize)) {
+    for (p, packed) in strip.chunks_exact_mut(width).enumerate() {
+        let source = lanes.data[p * lanes.column..][..used].as_chunks::<N>().0;
+        for (packed, source) in packed.as_chunks_mut::<N>().0.iter_mut().zip(source) {
+            let mut wide = [0.0; N];
+            for (wide, x) in wide.iter_mut().zip(source) {
+                *wide = x.to_f32();
+            }
+            *packed = wide;
+        }
+    }
+}
+
+/// Packs contiguous lanes, in squares that are turned in registers. Few depths of all lanes at a time, so that the part of
+/// the strip being written stays in the cache.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
+fn turn<T: Float>(strip: &mut [f32], lanes: View<T>, (used, depth, width): (usize, usize, usize)) {
+    for (p, packed) in (0..).step_by(DEPTHS).zip(strip.chunks_mut(DEPTHS * width)) {
+        let depths = DEPTHS.min(depth - p);
+        let lane = |lane: usize| &lanes.data[lane * lanes.row + p..][..depths];
+        let squares = if depths.is_multiple_of(SIDE) && used >= SIDE { used } else { 0 };
+        for first in (0..squares).step_by(SIDE) {
+            // The last ones go over lanes that are there already, where lanes are no whole squares.
+            let first = first.min(used - SIDE);
+            let [a, b, c, d] = [lane(first), lane(first + 1), lane(first + 2), lane(first + 3)];
+            let [a, b, c, d] = [a, b, c, d].map(|lane| lane.as_chunks::<SIDE>().0);
+            let packed = packed[first..].chunks_mut(SIDE * width);
+            for ((((packed, a), b), c), d) in packed.zip(a).zip(b).zip(c).zip(d) {
+                // All of a square is read before any is written, or it would be moved element by element.
+                let mut square = [[0.0; SIDE]; SIDE];
+                for (i, lanes) in square.iter_mut().enumerate() {
+                    *lanes = [a[i].to_f32(), b[i].to_f32(), c[i].to_f32(), d[i].to_f32()];
+                }
+                for (packed, lanes) in packed.chunks_mut(width).zip(&square) {
+                    packed[..SIDE].copy_from_slice(lanes);
+                }
+            }
+        }
+        for number in squares..used {
+            for (packed, x) in packed[number..].iter_mut().step_by(width).zip(lane(number)) {
+                *packed = x.to_f32();
+            }
+        }
+    }
 }
 
 /// Asks for the width of a strip of B.
@@ -153,6 +230,7 @@ struct Block<'a> {
     rows: usize,
     columns: usize,
     depth: usize,
+    accumulate: bool,
 }
 
 impl WithSimd for Block<'_> {
@@ -161,7 +239,7 @@ impl WithSimd for Block<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { c, c_row, left, right, rows, columns, depth } = self;
+        let Self { c, c_row, left, right, rows, columns, depth, accumulate } = self;
         let width = 2 * S::F32_LANES;
         for (right, j) in right.chunks_exact(depth * width).zip((0..columns).step_by(width)) {
             let columns = width.min(columns - j);
@@ -171,8 +249,8 @@ impl WithSimd for Block<'_> {
                 for (i, sums) in (i..).zip(&sums[..rows]) {
                     let c = &mut c[i * c_row + j..][..columns];
                     let (first, second) = c.split_at_mut(columns.min(S::F32_LANES));
-                    add::<S>(simd, first, sums[0]);
-                    add::<S>(simd, second, sums[1]);
+                    put::<S>(simd, first, sums[0], accumulate);
+                    put::<S>(simd, second, sums[1], accumulate);
                 }
             }
         }
@@ -195,14 +273,14 @@ fn strip_product<S: Simd>(simd: S, left: &[f32], right: &[f32]) -> [[S::f32s; 2]
     sums
 }
 
-/// Adds as much of a register as `c` is long.
+/// Stores as much of a register as `c` is long, or adds it.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "it must be compiled for the instructions it is dispatched to")]
-fn add<S: Simd>(simd: S, c: &mut [f32], sum: S::f32s) {
+fn put<S: Simd>(simd: S, c: &mut [f32], sum: S::f32s, accumulate: bool) {
     if let ([c], []) = S::as_mut_simd_f32s(c) {
-        *c = simd.add_f32s(*c, sum);
+        *c = if accumulate { simd.add_f32s(*c, sum) } else { sum };
     } else if !c.is_empty() {
-        let whole = simd.add_f32s(simd.partial_load_f32s(c), sum);
+        let whole = if accumulate { simd.add_f32s(simd.partial_load_f32s(c), sum) } else { sum };
         simd.partial_store_f32s(c, whole);
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn add_product<A: Float, B: Float>(
     (rows, width, depth): (usize, usize, usize),
     scratch: &mut [f32],
 ) {
-    multiply(&mut c[..rows * width], width, a, b, (rows, width, depth), BLOCKS, scratch);
+    multiply(&mut c[..rows * width], width, a, b, (rows, width, depth), true, BLOCKS, scratch);
 }
 
 /// c `[rows, width]` = a b, rows of c side by side.
@@ -46,11 +46,10 @@ pub(super) fn set_product<A: Float, B: Float>(
     c: &mut [f32],
     a: View<A>,
     b: View<B>,
-    sizes: (usize, usize, usize),
+    (rows, width, depth): (usize, usize, usize),
     scratch: &mut [f32],
 ) {
-    c[..sizes.0 * sizes.1].fill(0.0);
-    add_product(c, a, b, sizes, scratch);
+    multiply(&mut c[..rows * width], width, a, b, (rows, width, depth), false, BLOCKS, scratch);
 }
 
 /// The columns of a tile of keys that a query sees.
