@@ -1,6 +1,9 @@
 //! Ranks that together compute what one model computes, as threads of this process:
 //! `cargo run --release --example world` lays a small DeepSeek-V3 over 8 ranks; other degrees are options.
 //!
+//! With feature `mpi` ranks may be processes, over machines:
+//! `cargo build --release --features mpi --example world`, then `mpirun -np 8 target/release/examples/world --mpi`.
+//!
 //! The folder holds what `train_step` reads: a Hugging Face `config.json`, weights, a batch, and what transformers makes of
 //! it. Every rank holds its slices of the weights and its part of the batch; losses, and each rank's gradients, are compared
 //! with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if something deviates, 2 if
@@ -16,9 +19,10 @@ mod folder;
 #[path = "common/table.rs"]
 mod table;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;
 use folder::Folder;
+use moe_model::gpu::comm::Carrier;
 use moe_model::gpu::comm::threads::{self, PATIENCE};
 use moe_model::gpu::hub::{Checkpoint, Sliced};
 use moe_model::gpu::ops::adamw::AdamW;
@@ -28,6 +32,7 @@ use moe_model::gpu::{Host, StepError};
 use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Spec, Switch, Zero};
 use moe_model::{Bytes, Coordinates, Phase, Plan};
 use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -64,10 +69,11 @@ impl Batch for Part<'_> {
 }
 
 /// What a rank did.
+#[derive(Serialize, Deserialize)]
 struct Ranked {
-    at: Coordinates,
+    rank: u64,
     allocations: u64,
-    peak: Bytes,
+    peak: u64,
     sent: String,
     loss: Option<f64>,
     /// The largest deviation of its gradients from its slices of those that are expected.
@@ -103,22 +109,76 @@ fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
     let experts = usize::try_from(folder.config.architecture.experts.routed).map_err(|error| error.to_string())?;
     let weights = Checkpoint::new(&[&folder.weights], folder.config.naming, experts)?;
     let expected = Checkpoint::new(&[&folder.expected], folder.config.naming, experts)?;
-    let ranks = plan.world();
-    writeln!(io::stderr(), "{ranks} ranks: forward, backward and update, twice …")
-        .map_err(|error| error.to_string())?;
-    let results = threads::run(ranks, PATIENCE, |rank, end| {
+    let one = |rank, carrier| {
         let at = plan.coordinates(rank);
         let mut source = Sliced { whole: &weights, plan, at };
-        let step = Step::in_world(plan, rank, Box::new(end), Host::new(1), folder.numerics, &mut source)
-            .map_err(|error| error.to_string())?;
-        rank_of(step, folder, &plan, at, &expected)
+        let step = Step::in_world(plan, rank, carrier, Host::new(1), folder.numerics, &mut source);
+        rank_of(step.map_err(|error| error.to_string())?, folder, &plan, at, &expected)
+    };
+    let results = if matches.get_flag("mpi") { processes(&plan, one)? } else { Some(in_threads(&plan, one)?) };
+    match results {
+        Some(results) => Ok(said(&plan, folder, &results, loss(folder)?)),
+        // The first process speaks for all.
+        None => Ok((String::new(), true)),
+    }
+}
+
+fn announce(plan: &Plan, of: &str) -> Result<(), String> {
+    let text = format!("{} ranks as {of}: forward, backward and update, twice …", plan.world());
+    writeln!(io::stderr(), "{text}").map_err(|error| error.to_string())
+}
+
+fn in_threads(
+    plan: &Plan,
+    one: impl Fn(u64, Box<dyn Carrier>) -> Result<Ranked, String> + Sync,
+) -> Result<Vec<Ranked>, String> {
+    announce(plan, "threads")?;
+    let results = threads::run(plan.world(), PATIENCE, |rank, end| one(rank, Box::new(end)));
+    let results = results
+        .into_iter()
+        .zip(0..)
+        .map(|(result, rank)| result.and_then(|result| result).map_err(|error| format!("rank {rank}: {error}")));
+    results.collect()
+}
+
+/// This process as a rank; what all did, on the first.
+#[cfg(feature = "mpi")]
+fn processes(
+    plan: &Plan,
+    one: impl Fn(u64, Box<dyn Carrier>) -> Result<Ranked, String>,
+) -> Result<Option<Vec<Ranked>>, String> {
+    use moe_model::Group;
+    use moe_model::gpu::comm::mpi::Mpi;
+    const REPORT: &str = "send";
+    let mpi = Mpi::start(PATIENCE).ok_or("MPI is at work already")?;
+    if mpi.size() != plan.world() {
+        return Err(format!("the layout has {} ranks, mpirun started {}", plan.world(), mpi.size()));
+    }
+    if mpi.rank() == 0 {
+        announce(plan, "processes")?;
+    }
+    let own = one(mpi.rank(), Box::new(mpi.clone())).unwrap_or_else(|error| {
+        eprintln!("error: rank {}: {error}", mpi.rank());
+        mpi.abort()
     });
-    let results = results.into_iter().zip(0..).map(|(result, rank)| {
-        result.and_then(|result: Result<Ranked, String>| result).map_err(|error| format!("rank {rank}: {error}"))
+    if mpi.rank() > 0 {
+        let report = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
+        mpi.send(0, Group::Pp, REPORT, report).map_err(|error| error.to_string())?;
+        return Ok(None);
+    }
+    let others = (1..mpi.size()).map(|rank| {
+        let report = mpi.receive(rank, Group::Pp, REPORT).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&report).map_err(|error| error.to_string())
     });
-    let results: Vec<Ranked> = results.collect::<Result<_, _>>()?;
-    let loss = loss(folder)?;
-    Ok(said(&plan, folder, &results, loss))
+    std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
+}
+
+#[cfg(not(feature = "mpi"))]
+fn processes(
+    _: &Plan,
+    _: impl Fn(u64, Box<dyn Carrier>) -> Result<Ranked, String>,
+) -> Result<Option<Vec<Ranked>>, String> {
+    Err("`--mpi` needs a build with feature `mpi`".to_owned())
 }
 
 /// Two steps of a rank; its loss and gradients in the first.
@@ -151,7 +211,14 @@ fn rank_of(
     let sent: Vec<String> = comm.sent().iter().map(|(group, bytes)| format!("{} {bytes}", group.name())).collect();
     match wrong {
         Some(error) => Err(error),
-        None => Ok(Ranked { at, allocations: ledger.allocations(), peak, sent: sent.join(", "), loss, deviation }),
+        None => Ok(Ranked {
+            rank: comm.rank(),
+            allocations: ledger.allocations(),
+            peak: peak.bytes(),
+            sent: sent.join(", "),
+            loss,
+            deviation,
+        }),
     }
 }
 
@@ -170,11 +237,11 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: f64) -> (Strin
     let loss = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
     let deviation =
         ranks.iter().map(|rank| rank.deviation).fold(0.0_f32, |most, off| if off <= most { most } else { off });
-    let rows = ranks.iter().enumerate().map(|(rank, of)| {
-        let Coordinates { tp, dp, ep, pp, .. } = of.at;
+    let rows = ranks.iter().map(|of| {
+        let Coordinates { tp, dp, ep, pp, .. } = plan.coordinates(of.rank);
         let budget = plan.budget(pp).peak().total;
-        let mut row: Vec<String> = [rank as u64, pp, dp, tp, ep].map(|place| place.to_string()).into();
-        row.extend([of.allocations.to_string(), of.peak.to_string(), budget.to_string()]);
+        let mut row: Vec<String> = [of.rank, pp, dp, tp, ep].map(|place| place.to_string()).into();
+        row.extend([of.allocations.to_string(), Bytes::new(of.peak).to_string(), budget.to_string()]);
         row.extend([format!("{:.1e}", of.deviation), of.sent.clone()]);
         row
     });
@@ -210,4 +277,5 @@ fn command() -> Command {
         .arg(degree("tp", "2", "Ranks that split tensors, with sequence parallelism"))
         .arg(degree("pp", "2", "Stages"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))
+        .arg(Arg::new("mpi").long("mpi").action(ArgAction::SetTrue).help("Be one of the processes that mpirun started"))
 }

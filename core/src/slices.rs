@@ -41,7 +41,8 @@ impl Plan {
         if entries.is_empty() {
             return Vec::new();
         }
-        let mut runs: Vec<Range<u64>> = vec![0..1];
+        // One whole, to be cut along each dimension.
+        let mut runs: Vec<Range<u64>> = Vec::from([Range { start: 0, end: 1 }]);
         for (global, local, over) in shape(&entries) {
             let first = self.place_of_part(at, over, global, local) * local;
             runs = cut(&runs, global, first, local);

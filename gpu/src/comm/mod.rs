@@ -1,6 +1,8 @@
 //! Collectives. A rank may be alone, its peers stood in for, or one of a world whose ranks exchange what they have. What
 //! carries the bytes is a [`Carrier`]; sums are made here, in the order of ranks, so that they are the same in every run.
 
+#[cfg(feature = "mpi")]
+pub mod mpi;
 mod solo;
 pub mod threads;
 
