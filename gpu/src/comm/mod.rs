@@ -15,7 +15,7 @@ use core::fmt;
 use core::mem::size_of;
 use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::{Bytes, Coordinates, Plan};
-use solo::{Solo, pieces};
+use solo::pieces;
 use std::collections::BTreeMap;
 
 /// Why a rank does not get what its peers have.
@@ -223,7 +223,7 @@ impl Comm {
         lengths: &Lengths,
     ) -> Result<(), CommError> {
         let Some(of_ranks) = self.all(device, Group::Tp, "all-gather", own)? else {
-            Solo.gather(device, all, own, lengths);
+            solo::gather(device, all, own, lengths);
             return Ok(());
         };
         let (rows, width) = (solo::piece(lengths), own.width());
@@ -244,8 +244,9 @@ impl Comm {
         all: View<'_, D, Context, C, E>,
         lengths: &Lengths,
     ) -> Result<(), CommError> {
+        const OPERATION: &str = "reduce-scatter";
         if self.is_alone() {
-            Solo.reduce_scatter(device, own, all, lengths);
+            solo::reduce_scatter(device, own, all, lengths);
             return Ok(());
         }
         let (rows, width) = (solo::piece(lengths), own.width());
@@ -260,7 +261,6 @@ impl Comm {
             };
             device.read(all.raw(), split).unwrap_or_default()
         };
-        const OPERATION: &str = "reduce-scatter";
         let received = self.exchange(Group::Tp, OPERATION, sent)?.unwrap_or_default();
         let received = self.elements::<E>(Group::Tp, OPERATION, received, |_| len)?;
         device.write(own.raw(), |out| sum(out, &received));
@@ -338,7 +338,7 @@ impl Comm {
         lengths: &Lengths,
     ) -> Result<(), CommError> {
         let Some(of_ranks) = self.all(device, Group::Tp, "all-gather", own)? else {
-            Solo.gather_columns(device, all, own, lengths);
+            solo::gather_columns(device, all, own, lengths);
             return Ok(());
         };
         let (wide, width) = (all.width(), own.width());
@@ -376,7 +376,7 @@ impl Comm {
     ) -> Result<(), CommError> {
         const OPERATION: &str = "all-to-all";
         if self.is_alone() {
-            Solo.repeat(device, to, from);
+            solo::repeat(device, to, from);
             return Ok(());
         }
         let width = from.width();

@@ -6,67 +6,57 @@ use crate::ops::elementwise::{Columns, Elementwise};
 use crate::shapes::{Axis, Context, Lengths, Shard, Tokens};
 use crate::{View, ViewMut};
 
-/// A rank alone.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Solo;
-
-impl Solo {
-    /// Tokens of all tensor-parallel ranks, each sequence in order.
-    pub(super) fn gather<D: Memory, C, E: Element>(
-        self,
-        device: &D,
-        mut all: ViewMut<'_, D, Context, C, E>,
-        own: View<'_, D, Tokens, C, E>,
-        lengths: &Lengths,
-    ) {
-        for (from, to) in pieces(lengths) {
-            let rows = piece(lengths);
-            device.copy(all.again().some(to, rows).raw(), own.some(from, rows).raw());
-        }
+/// Tokens of all tensor-parallel ranks, each sequence in order.
+pub(super) fn gather<D: Memory, C, E: Element>(
+    device: &D,
+    mut all: ViewMut<'_, D, Context, C, E>,
+    own: View<'_, D, Tokens, C, E>,
+    lengths: &Lengths,
+) {
+    for (from, to) in pieces(lengths) {
+        let rows = piece(lengths);
+        device.copy(all.again().some(to, rows).raw(), own.some(from, rows).raw());
     }
+}
 
-    /// This rank's tokens of a sum over tensor-parallel ranks.
-    pub(super) fn reduce_scatter<D: Memory, C, E: Element>(
-        self,
-        device: &D,
-        mut own: ViewMut<'_, D, Tokens, C, E>,
-        all: View<'_, D, Context, C, E>,
-        lengths: &Lengths,
-    ) {
-        for (to, from) in pieces(lengths).step_by(lengths.tensor_ranks) {
-            let rows = piece(lengths);
-            device.copy(own.again().some(to, rows).raw(), all.some(from, rows).raw());
-        }
+/// This rank's tokens of a sum over tensor-parallel ranks.
+pub(super) fn reduce_scatter<D: Memory, C, E: Element>(
+    device: &D,
+    mut own: ViewMut<'_, D, Tokens, C, E>,
+    all: View<'_, D, Context, C, E>,
+    lengths: &Lengths,
+) {
+    for (to, from) in pieces(lengths).step_by(lengths.tensor_ranks) {
+        let rows = piece(lengths);
+        device.copy(own.again().some(to, rows).raw(), all.some(from, rows).raw());
     }
+}
 
-    /// The columns of all tensor-parallel ranks, behind one another.
-    pub(super) fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
-        self,
-        device: &D,
-        mut all: ViewMut<'_, D, T, A, E>,
-        own: View<'_, D, T, Shard<A>, E>,
-        lengths: &Lengths,
-    ) {
-        let (wide, width) = (all.width(), own.width());
-        for rank in 0..lengths.tensor_ranks {
-            let to = Columns { all: wide, first: rank * width };
-            device.copy_columns(all.again().raw(), to, own.raw(), Columns { all: width, first: 0 }, width);
-        }
+/// The columns of all tensor-parallel ranks, behind one another.
+pub(super) fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
+    device: &D,
+    mut all: ViewMut<'_, D, T, A, E>,
+    own: View<'_, D, T, Shard<A>, E>,
+    lengths: &Lengths,
+) {
+    let (wide, width) = (all.width(), own.width());
+    for rank in 0..lengths.tensor_ranks {
+        let to = Columns { all: wide, first: rank * width };
+        device.copy_columns(all.again().raw(), to, own.raw(), Columns { all: width, first: 0 }, width);
     }
+}
 
-    /// As many rows come as there is room for: those that are sent, again and again.
-    pub(super) fn repeat<D: Memory, A, B, C, E: Element>(
-        self,
-        device: &D,
-        mut to: ViewMut<'_, D, A, C, E>,
-        from: View<'_, D, B, C, E>,
-    ) {
-        let mut first = 0;
-        while first < to.rows() && from.rows() > 0 {
-            let rows = from.rows().min(to.rows() - first);
-            device.copy(to.again().some(first, rows).raw(), from.some(0, rows).raw());
-            first += rows;
-        }
+/// As many rows come as there is room for: those that are sent, again and again.
+pub(super) fn repeat<D: Memory, A, B, C, E: Element>(
+    device: &D,
+    mut to: ViewMut<'_, D, A, C, E>,
+    from: View<'_, D, B, C, E>,
+) {
+    let mut first = 0;
+    while first < to.rows() && from.rows() > 0 {
+        let rows = from.rows().min(to.rows() - first);
+        device.copy(to.again().some(first, rows).raw(), from.some(0, rows).raw());
+        first += rows;
     }
 }
 

@@ -26,6 +26,9 @@ pub struct Threads {
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The ends of all ranks of a world.
+///
+/// # Panics
+/// With more ranks than a `usize` counts.
 #[must_use]
 pub fn world(ranks: u64, patience: Duration) -> Vec<Threads> {
     let count = usize::try_from(ranks).expect("ranks are addresses");
@@ -43,6 +46,9 @@ pub fn world(ranks: u64, patience: Duration) -> Vec<Threads> {
 
 /// Runs something on every rank of a world, each on a thread of its own; gives what each returned, a rank that panicked its
 /// message.
+///
+/// # Panics
+/// With more ranks than a `usize` counts.
 pub fn run<T: Send>(
     ranks: u64,
     patience: Duration,

@@ -231,17 +231,14 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
             gemm::weight(device, d_table, kept.logits.view(), input);
             gemm::input(device, d_norm.view_mut(), kept.logits.view(), table.view(), Into::Set);
         }
-        let dy = match &mut scattered {
-            Some(scattered) => {
-                of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n)?;
-                scattered.view()
+        let dy = if let Some(scattered) = &mut scattered {
+            of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n)?;
+            scattered.view()
+        } else {
+            if of.is_partial() {
+                of.comm.all_reduce(device, Group::Tp, d_norm.view_mut())?;
             }
-            None => {
-                if of.is_partial() {
-                    of.comm.all_reduce(device, Group::Tp, d_norm.view_mut())?;
-                }
-                d_norm.view().reshaped(n)
-            }
+            d_norm.view().reshaped(n)
         };
         if is_carried {
             elementwise::add(device, residual.view_mut(), dy);

@@ -114,16 +114,13 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
             hidden_rows: room.take("hidden norm statistics")?,
         };
         let mut works = Works::new(of)?;
-        match &mut works.embedding {
-            Some(all) => {
-                self.embed(of, all.view_mut(), table, ids);
-                of.comm.reduce_scatter(room.device, kept.embedding.view_mut(), all.view(), n)?;
-            }
-            None => {
-                self.embed(of, kept.embedding.view_mut().reshaped(n), table, ids);
-                if of.is_partial() {
-                    of.comm.all_reduce(room.device, Group::Tp, kept.embedding.view_mut())?;
-                }
+        if let Some(all) = &mut works.embedding {
+            self.embed(of, all.view_mut(), table, ids);
+            of.comm.reduce_scatter(room.device, kept.embedding.view_mut(), all.view(), n)?;
+        } else {
+            self.embed(of, kept.embedding.view_mut().reshaped(n), table, ids);
+            if of.is_partial() {
+                of.comm.all_reduce(room.device, Group::Tp, kept.embedding.view_mut())?;
             }
         }
         norm(of, &self.token_norm).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
