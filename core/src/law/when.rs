@@ -2,7 +2,9 @@
 
 use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
-use crate::spec::{Context, Load, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
+use crate::spec::{
+    Compute, Context, Implementation, Load, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage,
+};
 
 /// Where a law applies.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,16 @@ pub enum When {
     Reference,
     /// The same, where experts are of bounded capacity.
     ReferenceCapacity,
+    /// Where linear layers compute in fp8.
+    Fp8,
+    /// But under megatron-core's accounting, with modules of Transformer Engine.
+    NoEngine,
+    /// Under compressed attention, or where a mixer is described that is no grouped-query attention.
+    OtherMixers,
+    /// Without delayed scaling.
+    NotDelayed,
+    /// Under delayed scaling, with selective recomputation of modules.
+    DelayedModules,
     /// Where no layer with grouped-query attention has a window.
     NoWindow,
     /// Where layers are of several mixers or blocks.
@@ -305,6 +317,8 @@ impl When {
     /// The same of what few layouts have. Apart, since const evaluation sets up all of a function that it calls.
     const fn applies_rarely(self, n: &Numbers) -> bool {
         const UNIFORM: u64 = ZeroGroups::Uniform as u64;
+        const ENGINE: u64 = Implementation::TransformerEngine as u64;
+        const DELAYED: u64 = Compute::Fp8Delayed as u64;
         let of = &n.values;
         let moe = of[Key::LayersMoe as usize] > 0;
         match self {
@@ -335,6 +349,13 @@ impl When {
             Self::Reference => is_reference(n) && !is_serving(n),
             Self::ReferenceCapacity => Self::Reference.applies(n) && Self::Capacity.applies(n),
             Self::Ring => is_ring(n) && !is_serving(n),
+            Self::Fp8 => of[Key::PrecisionCompute as usize] > 0,
+            Self::NoEngine => !matches!(n.get(Key::AccountingImplementation), Some(ENGINE)),
+            Self::OtherMixers => {
+                of[Key::AttentionOutputRank as usize] > 0 || has_mixer(n) && n.get(Key::MixerKvHeads).is_none()
+            }
+            Self::NotDelayed => of[Key::PrecisionCompute as usize] != DELAYED,
+            Self::DelayedModules => of[Key::PrecisionCompute as usize] == DELAYED && reads_modules(n),
             Self::NoWindow => n.get(Key::AttentionFullEvery).is_some() && of[Key::AttentionWindow as usize] == 0,
             Self::SeveralBlocks => is_composed(n),
             Self::Serving => is_serving(n),
@@ -418,6 +439,10 @@ impl When {
             | Self::Training
             | Self::ServedOtherwise
             | Self::ServedAsOneHead => KeySet::EMPTY,
+            Self::NoEngine => KeySet::of(&[Key::AccountingImplementation]),
+            Self::OtherMixers => KeySet::of(&[Key::AttentionOutputRank]),
+            Self::Fp8 | Self::NotDelayed => KeySet::of(&[Key::PrecisionCompute]),
+            Self::DelayedModules => KeySet::of(&[Key::PrecisionCompute, Key::Recompute]),
             Self::NoWindow => KeySet::of(&[Key::AttentionWindow]),
             Self::ServedByPlace => KeySet::of(&[Key::AttentionFullEvery]),
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),

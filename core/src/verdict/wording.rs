@@ -215,6 +215,12 @@ impl Violation {
             Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Reference) => {
                 assigned(text, self.at, spec).str(" is not among what the reference step computes")
             }
+            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Fp8) => {
+                assigned(text, self.at, spec).str(" does not go with a `precision.compute` in fp8")
+            }
+            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::DelayedModules) => {
+                assigned(text, self.at, spec).str(" does not go with `precision.compute: fp8_delayed`")
+            }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -239,6 +245,10 @@ impl Violation {
                 When::Hashed => "`experts.hash_layers`",
                 When::NoSelective => "this accounting",
                 When::Reference => "`accounting: reference`",
+                When::NoEngine => "this accounting",
+                When::OtherMixers => "these mixers",
+                When::Fp8 => "a `precision.compute` in fp8",
+                When::Training => "training",
                 When::Serving => "`serving`",
                 When::ServedOtherwise => "this attention",
                 _ => "layers of several mixers or blocks",
@@ -314,6 +324,17 @@ impl Violation {
             Rule::OneOf(..) if matches!(law.when, When::NoSelective) => {
                 return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
             }
+            Rule::OneOf(..) if matches!(law.when, When::NoEngine) => {
+                return text.str(ENGINE);
+            }
+            Rule::OneOf(Key::PrecisionWeights, _) if matches!(law.when, When::Training) => {
+                return text
+                    .str("write `weights: bf16` and, to train in fp8, a recipe such as `compute: fp8_blockwise`");
+            }
+            Rule::OneOf(Key::PrecisionWeights, _) if matches!(law.when, When::Fp8) => {
+                return text.str("write `weights: bf16`");
+            }
+            Rule::OneOf(Key::Device, _) => return text.str("write another `device`, or leave out `compute`"),
             Rule::OneOf(Key::PrecisionWeights, _) => {
                 return text.str("write `fp32` or `bf16`, for `weights` and `activations` alike");
             }
@@ -420,10 +441,16 @@ impl Violation {
     }
 }
 
+/// What to write where computing in fp8 is not counted.
+const ENGINE: &str = "write `accounting: megatron_core { implementation: transformer_engine }`, or leave out `compute`";
+
 /// What to write where keys are not read; empty of other quantities.
 const fn unread(of: Quantity, when: When) -> &'static str {
     match (of, when) {
         (Quantity::Sum(_), When::Reference) => "leave it out, or write another `accounting`",
+        (Quantity::Sum(_), When::Fp8) => "leave it out, or leave out `compute`",
+        (Quantity::Sum(_), When::DelayedModules) => "leave it off, or write another `compute`",
+        (Quantity::Of(Key::PrecisionAmaxHistory), _) => "leave it out, or write `compute: fp8_delayed`",
         (Quantity::Of(Key::ZeroWays), _) => "leave it out, or write `groups: uniform`",
         (Quantity::Of(Key::ExpertsRouted), When::NoMoe) => {
             "leave `experts` out, or say in `layers` how many layers have them"
