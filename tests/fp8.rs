@@ -1,5 +1,6 @@
 //! Computing in fp8, under `precision.compute`: what it adds to a budget and takes from it, counted by hand.
 
+use moe_model::config::MegatronRun;
 use moe_model::inventory::{Entry, Lifetime};
 use moe_model::spec::{Accounting, Compute, Device, Mixer, Modules, Recompute, Routing, Spec, Switch};
 use moe_model::{Key, Phase, Plan, Role, moe_model};
@@ -308,3 +309,36 @@ const CHANGES: &[fn(&mut Spec)] = &[
         }
     },
 ];
+
+/// Megatron-LM's own test of latent attention and experts in fp8 with current scaling, on eight H100, by what its last rank
+/// holds (`tests/data/measured/`).
+#[test]
+fn a_run_in_fp8_is_predicted() {
+    let file = include_str!("data/measured/megatron_ci_moe.json");
+    let file: serde_json::Value = serde_json::from_str(file).expect("it is JSON");
+    let rows = file["rows"].as_array().expect("it has rows");
+    let name = "moe/gpt3_mcore_te_tp2_pp2_ep4_etp1_mtp_resume_torch_dist_fp8";
+    let row = rows.iter().find(|row| row["test"] == name).expect("it is there");
+    let object = |key: &str| row[key].as_object().expect("it is an object").clone();
+    let mut arguments = object("args");
+    assert_eq!(arguments.remove("fp8-format"), Some("hybrid".into()));
+    assert_eq!(arguments.remove("fp8-recipe"), Some("tensorwise".into()));
+    let world = row["world_size"].as_u64();
+    let run =
+        MegatronRun { arguments, environment: object("env"), world, device: Device::H100, transformer_engine: None };
+    let mut spec = run.spec().unwrap_or_else(|error| panic!("{error}"));
+    // Its ranks interleave chunks: what their schedule keeps between steps is not modelled (`tests/measured.rs`).
+    let percent = |said: u64, key: &str| {
+        let measured = row[key].as_u64().expect("it is a number");
+        (i128::from(said) - i128::from(measured)) * 10_000 / i128::from(measured)
+    };
+    let errors = |compute| {
+        spec.layout.precision.compute = compute;
+        let plan = plan(spec);
+        let budget = plan.budget(plan.stages() - 1);
+        let standing = budget.phase(Phase::BetweenSteps).bytes();
+        [percent(standing, "allocated_after_step_bytes"), percent(budget.peak().bytes(), "peak_bytes")]
+    };
+    // In hundredths of a percent: what stands between steps, and the peak.
+    assert_eq!([Compute::Activations, Compute::Fp8Current].map(errors), [[-1175, 376], [-242, 268]]);
+}

@@ -1236,8 +1236,8 @@ pub const ADVICE: &[Law] = &[
         &[Key::PrecisionWeights],
         Rule::OneOf(Key::PrecisionWeights, HIGH_PRECISION),
         When::Training,
-        "this stores every weight in fp8, those of norms and embeddings too, and without scales; to train in fp8 is to \
-         compute in it beside weights in bf16, which `precision.compute` says",
+        "every weight is counted in fp8 then, those of norms and embeddings too, and without scales; training in fp8 is \
+         computing in it, beside weights in bf16",
     ),
     law(
         "vocab-padding",

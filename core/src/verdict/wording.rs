@@ -234,6 +234,9 @@ impl Violation {
                 assigned(text, key, spec).str(" leaves out what the next token needs")
             }
             Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
+            Rule::OneOf(key, _) if matches!(law.when, When::Training) => {
+                assigned(text, key, spec).str(" says how weights are stored, and computes nothing in fp8")
+            }
             Rule::OneOf(key, _) if law.keys().has(Key::Target) => assigned(text, key, spec)
                 .str(" is not among what `target` = ")
                 .str(spec.layout.target.word())
@@ -248,7 +251,6 @@ impl Violation {
                 When::NoEngine => "this accounting",
                 When::OtherMixers => "these mixers",
                 When::Fp8 => "a `precision.compute` in fp8",
-                When::Training => "training",
                 When::Serving => "`serving`",
                 When::ServedOtherwise => "this attention",
                 _ => "layers of several mixers or blocks",
