@@ -234,27 +234,7 @@ impl Violation {
                 assigned(text, key, spec).str(" leaves out what the next token needs")
             }
             Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
-            Rule::OneOf(key, _) if matches!(law.when, When::Training) => {
-                assigned(text, key, spec).str(" says how weights are stored, and computes nothing in fp8")
-            }
-            Rule::OneOf(key, _) if law.keys().has(Key::Target) => assigned(text, key, spec)
-                .str(" is not among what `target` = ")
-                .str(spec.layout.target.word())
-                .str(" runs"),
-            Rule::OneOf(key, _) => assigned(text, key, spec).str(" does not go with ").str(match law.when {
-                When::LayerList => "`layers.list`",
-                When::Alone => "a list of blocks alone",
-                When::Given(Key::HyperConnections) => "`hyper_connections`",
-                When::Hashed => "`experts.hash_layers`",
-                When::NoSelective => "this accounting",
-                When::Reference => "`accounting: reference`",
-                When::NoEngine => "this accounting",
-                When::OtherMixers => "these mixers",
-                When::Fp8 => "a `precision.compute` in fp8",
-                When::Serving => "`serving`",
-                When::ServedOtherwise => "this attention",
-                _ => "layers of several mixers or blocks",
-            }),
+            Rule::OneOf(key, _) => one_of(assigned(text, key, spec), law, spec),
             Rule::LayersFallToStages => misfit(text, spec),
             Rule::ChunksOfSchedule => chunks(text, spec),
             Rule::LastGroupFills => {
@@ -323,23 +303,7 @@ impl Violation {
             Rule::Given(Key::MeshCpInner) => return text.str("write `cp_inner`, a divisor of `cp`"),
             Rule::Given(_) => return text,
             Rule::IsKept(key) => return text.str("`").str(key.path()).str("` is `fp32`, `bf16`, `fp16` or `fp8`"),
-            Rule::OneOf(..) if matches!(law.when, When::NoSelective) => {
-                return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
-            }
-            Rule::OneOf(..) if matches!(law.when, When::NoEngine) => {
-                return text.str(ENGINE);
-            }
-            Rule::OneOf(Key::PrecisionWeights, _) if matches!(law.when, When::Training) => {
-                return text
-                    .str("write `weights: bf16` and, to train in fp8, a recipe such as `compute: fp8_blockwise`");
-            }
-            Rule::OneOf(Key::PrecisionWeights, _) if matches!(law.when, When::Fp8) => {
-                return text.str("write `weights: bf16`");
-            }
-            Rule::OneOf(Key::Device, _) => return text.str("write another `device`, or leave out `compute`"),
-            Rule::OneOf(Key::PrecisionWeights, _) => {
-                return text.str("write `fp32` or `bf16`, for `weights` and `activations` alike");
-            }
+            Rule::OneOf(key, _) if !another(key, law.when).is_empty() => return text.str(another(key, law.when)),
             Rule::AtMost(Quantity::Product(_), _) if matches!(law.when, When::Transformers | When::Torchtitan) => {
                 return text.str("write `accounting: megatron_core`, or leave these degrees at 1");
             }
@@ -440,6 +404,42 @@ impl Violation {
         let text = if cost.is_empty() { text } else { text.str("\n= note: ").text(&cost) };
         let help = self.help(spec);
         if help.is_empty() { text } else { text.str("\n= help: ").text(&help) }
+    }
+}
+
+/// Why a word of a list does not go where it stands, behind that word.
+const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
+    if law.keys().has(Key::Target) {
+        return text.str(" is not among what `target` = ").str(spec.layout.target.word()).str(" runs");
+    }
+    text.str(" does not go with ").str(match law.when {
+        When::LayerList => "`layers.list`",
+        When::Alone => "a list of blocks alone",
+        When::Given(Key::HyperConnections) => "`hyper_connections`",
+        When::Hashed => "`experts.hash_layers`",
+        When::NoSelective | When::NoEngine => "this accounting",
+        When::Reference => "`accounting: reference`",
+        When::OtherMixers => "these mixers",
+        When::Fp8 => "a `precision.compute` in fp8",
+        When::Training => return text.str(" says how weights are stored, and computes nothing in fp8"),
+        When::Serving => "`serving`",
+        When::ServedOtherwise => "this attention",
+        _ => "layers of several mixers or blocks",
+    })
+}
+
+/// What to write instead of a word of a list, where it is not another of them; else empty.
+const fn another(key: Key, when: When) -> &'static str {
+    match (key, when) {
+        (_, When::NoSelective) => "write `accounting: megatron_core`, or another `recompute` and no `modules`",
+        (_, When::NoEngine) => ENGINE,
+        (Key::PrecisionWeights, When::Training) => {
+            "write `weights: bf16` and, to train in fp8, a recipe such as `compute: fp8_blockwise`"
+        }
+        (Key::PrecisionWeights, When::Fp8) => "write `weights: bf16`",
+        (Key::PrecisionWeights, _) => "write `fp32` or `bf16`, for `weights` and `activations` alike",
+        (Key::Device, _) => "write another `device`, or leave out `compute`",
+        _ => "",
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Matrix {
 /// What is quantised as one matrix: so many tokens of so many numbers, of one layer or of each of some experts.
 #[derive(Clone, Copy)]
 struct Rows {
-    rows: u64,
+    tokens: u64,
     columns: u64,
     experts: u64,
 }
@@ -73,7 +73,7 @@ struct Rows {
 impl Rows {
     const fn of(shape: [Dim; 4]) -> Self {
         let [batch, tokens, wide, more] = &shape;
-        Self { rows: mul(batch.local, tokens.local), columns: mul(wide.local, more.local), experts: 1 }
+        Self { tokens: mul(batch.local, tokens.local), columns: mul(wide.local, more.local), experts: 1 }
     }
 }
 
@@ -114,8 +114,8 @@ impl Of<'_> {
     /// The same of copies of tokens, which lie behind one another.
     pub(super) const fn quantised_copies(self, list: &mut Sink<'_>, kept: &Entry, name: &'static str, shape: [Dim; 4]) {
         let [batch, tokens, copies, columns] = &shape;
-        let rows = mul(mul(batch.local, tokens.local), copies.local);
-        self.stored(list, kept, name, shape, Rows { rows, columns: columns.local, experts: 1 }, 1);
+        let tokens = mul(mul(batch.local, tokens.local), copies.local);
+        self.stored(list, kept, name, shape, Rows { tokens, columns: columns.local, experts: 1 }, 1);
     }
 
     /// The same of what experts compute on, one or both ways.
@@ -128,7 +128,7 @@ impl Of<'_> {
         ways: u64,
     ) {
         let (rows, experts) = (self.expert_rows(), self.sizes.local_experts.local);
-        let of = Rows { rows: rows.local, columns: mul(columns.local, times.local), experts };
+        let of = Rows { tokens: rows.local, columns: mul(columns.local, times.local), experts };
         self.stored(list, kept, name, [rows, columns, times, ONE], of, ways);
     }
 
@@ -143,11 +143,11 @@ impl Of<'_> {
     /// then.
     const fn scales(self, list: &mut Sink<'_>, kept: &Entry, name: &'static str, of: Rows) {
         let mut entry = kept.stored_as(Element::FP32);
-        let Rows { rows, columns, experts } = of;
+        let Rows { tokens, columns, experts } = of;
         let (source, shape) = if self.is_deepseek() {
-            (DEEPSEEK_TILES, [count(rows), tiles(columns), ONE, ONE])
+            (DEEPSEEK_TILES, [count(tokens), tiles(columns), ONE, ONE])
         } else if self.has_tiles() {
-            let tiles = Dim::whole(Symbol::Tiles, self.tiles_of(rows, experts));
+            let tiles = Dim::whole(Symbol::Tiles, self.tiles_of(tokens, experts));
             (SCALES, [tiles, count(columns.next_multiple_of(4)), ONE, ONE])
         } else {
             (SCALE, [count(experts), ONE, ONE, ONE])
@@ -184,7 +184,7 @@ impl Of<'_> {
         let entry = Entry { element: Element { name: "e5m6 bytes", bytes: 1 }, source: DEEPSEEK_KEPT, ..*kept };
         let name = "attention output in 12 bits";
         list.push(&entry, name, [batch, context, count(mul(columns, 3).div_ceil(2)), ONE]);
-        self.scales(list, kept, name, Rows { rows: mul(batch.local, context.local), columns, experts: 1 });
+        self.scales(list, kept, name, Rows { tokens: mul(batch.local, context.local), columns, experts: 1 });
     }
 
     /// What so many modules cache of weights that each of so many experts has, and remember of their largest values.
