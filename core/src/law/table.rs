@@ -1087,7 +1087,7 @@ pub const LAWS: &[Law] = &[
         "fp8-engine",
         &[Key::PrecisionCompute],
         Rule::OneOf(Key::PrecisionCompute, &[Compute::Activations as u64]),
-        When::NoEngine,
+        When::Fp8NoEngine,
         "what computes in fp8 is counted as Transformer Engine does it for Megatron-LM",
     ),
     law(
@@ -1108,7 +1108,7 @@ pub const LAWS: &[Law] = &[
         "fp8-attention",
         &[Key::PrecisionCompute],
         Rule::OneOf(Key::PrecisionCompute, &[Compute::Activations as u64]),
-        When::OtherMixers,
+        When::Fp8Mixers,
         "of linear layers in fp8 those of grouped-query and latent attention are counted",
     ),
     law(
@@ -1129,14 +1129,14 @@ pub const LAWS: &[Law] = &[
         "fp8-delayed-modules",
         &[Key::ModulesNorms, Key::ModulesActivation],
         AtMost(Sum(&[Key::ModulesNorms, Key::ModulesActivation]), Just(0)),
-        When::DelayedModules,
+        When::Fp8DelayedModules,
         "a scale that follows from values before is another when a norm or an activation is computed again",
     ),
     law(
         "amax-history-unused",
         &[Key::PrecisionAmaxHistory],
         AtMost(Of(Key::PrecisionAmaxHistory), Just(0)),
-        When::NotDelayed,
+        When::Fp8History,
         "only delayed scaling remembers the largest values of steps before",
     ),
     law(
@@ -1235,7 +1235,7 @@ pub const ADVICE: &[Law] = &[
         "fp8-stored",
         &[Key::PrecisionWeights],
         Rule::OneOf(Key::PrecisionWeights, HIGH_PRECISION),
-        When::Training,
+        When::Fp8Stored,
         "every weight is counted in fp8 then, those of norms and embeddings too, and without scales; training in fp8 is \
          computing in it, beside weights in bf16",
     ),

@@ -218,7 +218,7 @@ impl Violation {
             Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Fp8) => {
                 assigned(text, self.at, spec).str(" does not go with a `precision.compute` in fp8")
             }
-            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::DelayedModules) => {
+            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Fp8DelayedModules) => {
                 assigned(text, self.at, spec).str(" does not go with `precision.compute: fp8_delayed`")
             }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
@@ -417,11 +417,11 @@ const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
         When::Alone => "a list of blocks alone",
         When::Given(Key::HyperConnections) => "`hyper_connections`",
         When::Hashed => "`experts.hash_layers`",
-        When::NoSelective | When::NoEngine => "this accounting",
+        When::NoSelective | When::Fp8NoEngine => "this accounting",
         When::Reference => "`accounting: reference`",
-        When::OtherMixers => "these mixers",
+        When::Fp8Mixers => "these mixers",
         When::Fp8 => "a `precision.compute` in fp8",
-        When::Training => return text.str(" says how weights are stored, and computes nothing in fp8"),
+        When::Fp8Stored => return text.str(" says how weights are stored, and computes nothing in fp8"),
         When::Serving => "`serving`",
         When::ServedOtherwise => "this attention",
         _ => "layers of several mixers or blocks",
@@ -432,8 +432,8 @@ const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
 const fn another(key: Key, when: When) -> &'static str {
     match (key, when) {
         (_, When::NoSelective) => "write `accounting: megatron_core`, or another `recompute` and no `modules`",
-        (_, When::NoEngine) => ENGINE,
-        (Key::PrecisionWeights, When::Training) => {
+        (_, When::Fp8NoEngine) => ENGINE,
+        (Key::PrecisionWeights, When::Fp8Stored) => {
             "write `weights: bf16` and, to train in fp8, a recipe such as `compute: fp8_blockwise`"
         }
         (Key::PrecisionWeights, When::Fp8) => "write `weights: bf16`",
@@ -451,7 +451,7 @@ const fn unread(of: Quantity, when: When) -> &'static str {
     match (of, when) {
         (Quantity::Sum(_), When::Reference) => "leave it out, or write another `accounting`",
         (Quantity::Sum(_), When::Fp8) => "leave it out, or leave out `compute`",
-        (Quantity::Sum(_), When::DelayedModules) => "leave it off, or write another `compute`",
+        (Quantity::Sum(_), When::Fp8DelayedModules) => "leave it off, or write another `compute`",
         (Quantity::Of(Key::PrecisionAmaxHistory), _) => "leave it out, or write `compute: fp8_delayed`",
         (Quantity::Of(Key::ZeroWays), _) => "leave it out, or write `groups: uniform`",
         (Quantity::Of(Key::ExpertsRouted), When::NoMoe) => {
