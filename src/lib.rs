@@ -58,7 +58,7 @@ pub use moe_model_core::{
     law, parameters, preset, sizes, spec,
 };
 #[cfg(feature = "alloc")]
-pub use moe_model_core::{events, explain, timeline};
+pub use moe_model_core::{events, explain, outside, timeline};
 #[doc(inline)]
 pub use moe_model_gpu as gpu;
 

@@ -2,9 +2,10 @@
 
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
-    Accounting, Attention, Beside, Capacity, Context, CorrectionBias, Dtype, Experts, Factor, Gqa, LayerList, Layers,
-    Layout, Mixer, MlaCache, NUMBER_MAX, Norm, QkNorm, Recompute, Routing, Schedule, Service, Serving, Split,
-    StageList, Stages, Switch, Target, Weighed, Zero, ZeroGroups, ZeroStage, percent,
+    Accounting, Attention, Beside, Capacity, Compute, Context, CorrectionBias, Dtype, Experts, Factor, Gqa,
+    Implementation, LayerList, Layers, Layout, MegatronCore, MegatronVersion, Mixer, MlaCache, NUMBER_MAX, Norm,
+    QkNorm, Recompute, Routing, Schedule, Service, Serving, Split, StageList, Stages, Switch, Target, Weighed, Zero,
+    ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -346,6 +347,35 @@ const BREACHES: &[Breach] = &[
         s.layout.accounting = Accounting::REFERENCE;
     }),
     ("reference-lacks", |s| (s.layout.accounting, s.architecture.norm) = (Accounting::REFERENCE, Norm::Layer)),
+    ("fp8-engine", |s| s.layout.precision.compute = Compute::Fp8Blockwise),
+    ("fp8-version", |s| {
+        in_fp8(s, Compute::Fp8Blockwise);
+        set(s, Key::AccountingVersion, MegatronVersion::V011 as u64);
+    }),
+    ("fp8-weights", |s| {
+        in_fp8(s, Compute::Fp8Blockwise);
+        s.layout.precision.weights = Dtype::Fp8;
+    }),
+    ("fp8-attention", |s| {
+        mix(s, KDA, &[(Key::MixerHeads, 32)]);
+        in_fp8(s, Compute::Fp8Current);
+    }),
+    ("fp8-lacks", |s| {
+        in_fp8(s, Compute::Fp8Blockwise);
+        s.architecture.experts.latent = 1024;
+    }),
+    ("fp8-device", |s| {
+        in_fp8(s, Compute::Fp8Blockwise);
+        s.layout.device = Device::A100Gb80;
+    }),
+    ("fp8-delayed-modules", |s| {
+        in_fp8(s, Compute::Fp8Delayed);
+        (s.layout.recompute, s.layout.modules.norms) = (Recompute::Selective, Switch::On);
+    }),
+    ("amax-history-unused", |s| {
+        in_fp8(s, Compute::Fp8Current);
+        s.layout.precision.amax_history = 1024;
+    }),
     ("full-every-window", |s| {
         s.architecture.attention = gqa(128, 8);
         s.set(Key::AttentionFullEvery, 2);
@@ -395,6 +425,12 @@ const BREACHES: &[Breach] = &[
 
 fn set(spec: &mut Spec, key: Key, code: u64) {
     spec.set(key, code);
+}
+
+/// Computes in fp8, as Transformer Engine does it.
+fn in_fp8(spec: &mut Spec, compute: Compute) {
+    let options = MegatronCore { implementation: Implementation::TransformerEngine, ..MegatronCore::DEFAULT };
+    (spec.layout.accounting, spec.layout.precision.compute) = (Accounting::MegatronCore(options), compute);
 }
 
 /// A list of the same 61 layers.
@@ -520,6 +556,7 @@ fn reasons_are_one_line_without_full_stop() {
 
 /// One legal change of the paper's Spec for each piece of advice.
 const COSTLY: &[Breach] = &[
+    ("fp8-stored", |s| s.layout.precision.weights = Dtype::Fp8),
     ("vocab-padding", |s| s.architecture.vocab = 129_281),
     ("kv-replicated", |s| s.architecture.attention = gqa(128, 1)),
     ("mixer-kv-replicated", |s| mix(s, LOCAL, &[(Key::MixerHeads, 128), (Key::MixerKvHeads, 1)])),

@@ -143,6 +143,8 @@ keys! {
     PrecisionActivations = "precision.activations",
     PrecisionBlock = "precision.block",
     PrecisionBlockAttention = "precision.block_attention",
+    PrecisionCompute = "precision.compute",
+    PrecisionAmaxHistory = "precision.amax_history",
     Batch = "batch",
     BatchSequence = "batch.sequence",
     BatchMicro = "batch.micro",

@@ -34,6 +34,8 @@ pub mod law;
 pub mod misread;
 mod mixers;
 mod nearest;
+#[cfg(feature = "alloc")]
+pub mod outside;
 pub mod parameters;
 mod plan;
 pub mod preset;

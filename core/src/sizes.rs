@@ -106,6 +106,8 @@ symbols! {
     StreamsWide = "n_s h",
     /// Numbers that have no name.
     Count = "n",
+    /// Tiles of 128 numbers.
+    Tiles = "n_128",
     /// What mixes them around a block.
     StreamsMixed = "n_s(n_s+2)",
     /// Width of a dense feed-forward network.

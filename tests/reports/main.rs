@@ -25,7 +25,10 @@ const HELD_IN_PART: &[(&str, &str)] = &[
     ("M08", "the 61.35 GB: ours is 10.9 % more, outside 8 %; sequence, gradients' format and versions are not said"),
     ("M10", "what torchtitan saves under selective checkpointing of operations, and a loss in chunks"),
     ("M11", "the 60 and 80 GiB: the sequence is not said"),
-    ("M19", "bytes: Transformer Engine in FP8 is not modelled, nor what an allocator wastes"),
+    (
+        "M19",
+        "bytes: neither the format of gradients is said nor whether weights lie in FP8 alone, which is not modelled",
+    ),
     ("M23", "the peak while a model is built: loading is no phase of a budget"),
     ("M28", "the 52 GB of activations: what Automodel's modules save is not modelled"),
     ("E09", "the workspaces of a serving engine"),

@@ -3,10 +3,11 @@
 use super::Quantity::{self, Just, Of, Product, Sum};
 use super::Rule::{self, AtLeast, AtMost, Divides, EitherDivides, Equal};
 use super::{Law, When};
+use crate::device::Device;
 use crate::key::Key;
 use crate::spec::{
-    Beside, Checkpoint, CorrectionBias, Dtype, LayerKind, MlaCache, NUMBER_MAX, QkNorm, Recompute, Schedule, StageList,
-    Target, ZeroStage,
+    Beside, Checkpoint, Compute, CorrectionBias, Dtype, LayerKind, MegatronVersion, MlaCache, NUMBER_MAX, QkNorm,
+    Recompute, Schedule, StageList, Target, ZeroStage,
 };
 use crate::stages::CHUNKS_MAX;
 
@@ -54,6 +55,18 @@ const REFERENCE_LACKS: &[Key] = &[
     Key::PlacementRedundantExperts,
     Key::RecomputeLayers,
 ];
+
+/// What has linear layers whose copies in fp8 are not counted.
+const FP8_LACKS: &[Key] = &[
+    Key::AttentionIndexerHeads,
+    Key::AttentionOutputGate,
+    Key::AttentionKeyAsValue,
+    Key::MixerSharedKv,
+    Key::ExpertsLatent,
+];
+
+/// Formats of weights that are not quantised.
+const HIGH_PRECISION: &[u64] = &[Dtype::Fp32 as u64, Dtype::Bf16 as u64, Dtype::Fp16 as u64];
 
 /// What a step has, and serving has not.
 const SERVED_BATCH: &[Key] = &[Key::BatchSequence, Key::BatchMicro, Key::BatchCount, Key::BatchGlobal, Key::BatchGroup];
@@ -1078,6 +1091,62 @@ pub const LAWS: &[Law] = &[
         "the reference step has none of these yet",
     ),
     law(
+        "fp8-engine",
+        &[Key::PrecisionCompute],
+        Rule::OneOf(Key::PrecisionCompute, &[Compute::Activations as u64]),
+        When::Fp8NoEngine,
+        "what computes in fp8 is counted as Transformer Engine does it for Megatron-LM",
+    ),
+    law(
+        "fp8-version",
+        &[Key::AccountingVersion],
+        Rule::OneOf(Key::AccountingVersion, &[MegatronVersion::V016 as u64, MegatronVersion::V020 as u64]),
+        When::Fp8,
+        "of megatron-core before 0.16 it is not counted what it keeps beside fp8",
+    ),
+    law(
+        "fp8-weights",
+        &[Key::PrecisionWeights],
+        Rule::OneOf(Key::PrecisionWeights, HIGH_PRECISION),
+        When::Fp8,
+        "what computes in fp8 quantises weights that are stored in more, and counts its copies of them itself",
+    ),
+    law(
+        "fp8-attention",
+        &[Key::PrecisionCompute],
+        Rule::OneOf(Key::PrecisionCompute, &[Compute::Activations as u64]),
+        When::Fp8Mixers,
+        "of linear layers in fp8 those of grouped-query and latent attention are counted",
+    ),
+    law(
+        "fp8-lacks",
+        FP8_LACKS,
+        AtMost(Sum(FP8_LACKS), Just(0)),
+        When::Fp8,
+        "what linear layers of these keep in fp8 is not counted yet",
+    ),
+    law(
+        "fp8-device",
+        &[Key::Device, Key::PrecisionCompute],
+        Rule::OneOf(Key::Device, &[Device::None as u64, Device::H100 as u64, Device::H200 as u64, Device::B200 as u64]),
+        When::Fp8,
+        "tensor cores multiply fp8 from Hopper on",
+    ),
+    law(
+        "fp8-delayed-modules",
+        &[Key::ModulesNorms, Key::ModulesActivation],
+        AtMost(Sum(&[Key::ModulesNorms, Key::ModulesActivation]), Just(0)),
+        When::Fp8DelayedModules,
+        "a scale that follows from values before is another when a norm or an activation is computed again",
+    ),
+    law(
+        "amax-history-unused",
+        &[Key::PrecisionAmaxHistory],
+        AtMost(Of(Key::PrecisionAmaxHistory), Just(0)),
+        When::Fp8History,
+        "only delayed scaling remembers the largest values of steps before",
+    ),
+    law(
         "full-every-window",
         &[Key::AttentionFullEvery],
         AtMost(Of(Key::AttentionFullEvery), Just(0)),
@@ -1169,6 +1238,14 @@ pub const BUDGET_LAWS: usize = 2;
 
 /// What is legal but costs something that one may not know of: warnings, judged where all laws hold.
 pub const ADVICE: &[Law] = &[
+    law(
+        "fp8-stored",
+        &[Key::PrecisionWeights],
+        Rule::OneOf(Key::PrecisionWeights, HIGH_PRECISION),
+        When::Fp8Stored,
+        "every weight is counted in fp8 then, those of norms and embeddings too, and without scales; training in fp8 is \
+         computing in it, beside weights in bf16",
+    ),
     law(
         "vocab-padding",
         &[Key::Vocab],

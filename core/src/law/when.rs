@@ -2,7 +2,10 @@
 
 use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
-use crate::spec::{Context, Load, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups, ZeroStage};
+use crate::spec::{
+    Compute, Context, Dtype, Implementation, Load, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups,
+    ZeroStage,
+};
 
 /// Where a law applies.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,18 @@ pub enum When {
     Reference,
     /// The same, where experts are of bounded capacity.
     ReferenceCapacity,
+    /// Where linear layers compute in fp8.
+    Fp8,
+    /// The same, but under megatron-core's accounting, with modules of Transformer Engine.
+    Fp8NoEngine,
+    /// The same, under compressed attention, or where a mixer is described that is no grouped-query attention.
+    Fp8Mixers,
+    /// The same by delayed scaling, with selective recomputation of modules.
+    Fp8DelayedModules,
+    /// Where a length of histories is given, without delayed scaling.
+    Fp8History,
+    /// In training, where weights are stored in fp8.
+    Fp8Stored,
     /// Where no layer with grouped-query attention has a window.
     NoWindow,
     /// Where layers are of several mixers or blocks.
@@ -227,6 +242,10 @@ const fn reads_modules(n: &Numbers) -> bool {
     n.of(Key::Recompute) == Recompute::Selective as u64 && !is_torchtitan(n)
 }
 
+const fn is_delayed(n: &Numbers) -> bool {
+    n.of(Key::PrecisionCompute) == Compute::Fp8Delayed as u64
+}
+
 /// Whether layers are more than a mixer and one feed-forward network around one residual stream, or less.
 const fn is_unusual(n: &Numbers) -> bool {
     n.values[Key::LayersBeside as usize] > 0 || n.values[Key::HyperConnections as usize] > 0 || is_alone(n)
@@ -298,7 +317,23 @@ impl When {
                 of[Key::MeshSequenceParallel as usize] == Switch::Off as u64 && !is_ring(n) && !is_serving(n)
             }
             Self::Training => !is_serving(n),
+            // Nearly no layout has any of these, and none of the rest is looked at then.
+            Self::Fp8 | Self::Fp8NoEngine | Self::Fp8Mixers | Self::Fp8DelayedModules => {
+                of[Key::PrecisionCompute as usize] > 0 && self.applies_in_fp8(n)
+            }
+            Self::Fp8History => of[Key::PrecisionAmaxHistory as usize] > 0 && !is_delayed(n),
+            Self::Fp8Stored => of[Key::PrecisionWeights as usize] == Dtype::Fp8 as u64 && !is_serving(n),
             _ => self.applies_rarely(n),
+        }
+    }
+
+    /// Laws of computing in fp8, where a layout does.
+    const fn applies_in_fp8(self, n: &Numbers) -> bool {
+        match self {
+            Self::Fp8NoEngine => n.of(Key::AccountingImplementation) != Implementation::TransformerEngine as u64,
+            Self::Fp8Mixers => n.of(Key::AttentionOutputRank) > 0 || has_mixer(n) && n.get(Key::MixerKvHeads).is_none(),
+            Self::Fp8DelayedModules => is_delayed(n) && reads_modules(n),
+            _ => true,
         }
     }
 
@@ -418,6 +453,12 @@ impl When {
             | Self::Training
             | Self::ServedOtherwise
             | Self::ServedAsOneHead => KeySet::EMPTY,
+            Self::Fp8NoEngine => KeySet::of(&[Key::PrecisionCompute, Key::AccountingImplementation]),
+            Self::Fp8Mixers => KeySet::of(&[Key::PrecisionCompute, Key::AttentionOutputRank]),
+            Self::Fp8 => KeySet::of(&[Key::PrecisionCompute]),
+            Self::Fp8DelayedModules => KeySet::of(&[Key::PrecisionCompute, Key::Recompute]),
+            Self::Fp8History => KeySet::of(&[Key::PrecisionCompute, Key::PrecisionAmaxHistory]),
+            Self::Fp8Stored => KeySet::of(&[Key::PrecisionWeights]),
             Self::NoWindow => KeySet::of(&[Key::AttentionWindow]),
             Self::ServedByPlace => KeySet::of(&[Key::AttentionFullEvery]),
             Self::LayerList | Self::NoneListed | Self::Alone => KeySet::of(&[Key::LayersList]),

@@ -244,6 +244,35 @@ group! {
     }
 }
 
+words! {
+    /// What linear layers multiply in. Embedding, head, router, norms and attention itself stay in the format of activations or
+    /// in fp32, and weights are stored as `precision.weights` says: in fp8 they lie a second and a third time, row by row and
+    /// column by column.
+    Compute {
+        /// In the format of activations.
+        Activations = "activations",
+        /// In fp8, each tensor with one scale that follows from its largest values in steps before (Transformer Engine's
+        /// `DelayedScaling`).
+        Fp8Delayed = "fp8_delayed",
+        /// In fp8, each tensor with one scale of its own (`Float8CurrentScaling`, Megatron-LM's `--fp8-recipe tensorwise`).
+        Fp8Current = "fp8_current",
+        /// In fp8, a scale for each 1 x 128 numbers of an activation and each 128 x 128 of a weight (`Float8BlockScaling`).
+        Fp8Blockwise = "fp8_blockwise",
+        /// The same as DeepSeek-V3 was trained (arXiv:2412.19437, section 3.3): tokens go to experts in fp8 too, experts keep
+        /// the input of their activation in fp8 and compute the rest again, and what attention puts out is kept in 12 bits.
+        /// It had `moments: bf16`.
+        Fp8DeepseekV3 = "fp8_deepseek_v3",
+    }
+}
+
+impl Compute {
+    /// Whether linear layers compute in fp8.
+    #[must_use]
+    pub const fn is_fp8(self) -> bool {
+        !matches!(self, Self::Activations)
+    }
+}
+
 group! {
     /// The number format of each role.
     Precision {
@@ -262,6 +291,12 @@ group! {
         block: number at least 0 = PrecisionBlock, default 0;
         /// Whether the projections of attention are quantised in blocks too.
         block_attention: Switch = PrecisionBlockAttention, default Switch::On;
+        /// What linear layers of attention, dense networks and experts multiply in. It changes no format that others of these
+        /// keys say: computing in fp8 is not storing in fp8.
+        compute: Compute = PrecisionCompute, default Compute::Activations;
+        /// Under `compute: fp8_delayed`, steps that the largest values of each tensor are remembered for
+        /// (`--fp8-amax-history-len`). Left out (0 in a Spec) it is 1, Megatron-LM's own.
+        amax_history: number at least 0 = PrecisionAmaxHistory, default 0;
     }
 }
 

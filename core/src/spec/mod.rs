@@ -22,9 +22,9 @@ pub(crate) use architecture::Blocks;
 pub use architecture::{Architecture, Beside, CorrectionBias, Experts, Layers, Norm};
 pub use layer_list::{LayerKind, LayerList};
 pub use layout::{
-    Accounting, Batch, Capacity, Checkpoint, Context, Dropless, Kernel, Layout, Load, Mesh, Modules, Paper, Placement,
-    Pool, Precision, Recompute, Reference, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample, Zero,
-    ZeroGroups, ZeroStage,
+    Accounting, Batch, Capacity, Checkpoint, Compute, Context, Dropless, Kernel, Layout, Load, Mesh, Modules, Paper,
+    Placement, Pool, Precision, Recompute, Reference, Routing, Schedule, Split, Stages, Target, Weighed, WorkedExample,
+    Zero, ZeroGroups, ZeroStage,
 };
 #[doc(hidden)]
 pub use layout::{accounting, routing, stages, zero};

@@ -212,6 +212,12 @@ impl Violation {
             Rule::AtMost(Quantity::Sum([Key::ZeroDense, ..]), _) => {
                 text.str("`zero` shards nothing of what is kept beside `serving`")
             }
+            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Fp8) => {
+                assigned(text, self.at, spec).str(" does not go with a `precision.compute` in fp8")
+            }
+            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Fp8DelayedModules) => {
+                assigned(text, self.at, spec).str(" does not go with `precision.compute: fp8_delayed`")
+            }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
             Rule::Given(key) => text.str("`").str(key.path()).str("` is missing or 0"),
@@ -225,21 +231,7 @@ impl Violation {
                 assigned(text, key, spec).str(" leaves out what the next token needs")
             }
             Rule::IsKept(key) => assigned(text, key, spec).str(" leaves out what the step needs"),
-            Rule::OneOf(key, _) if law.keys().has(Key::Target) => assigned(text, key, spec)
-                .str(" is not among what `target` = ")
-                .str(spec.layout.target.word())
-                .str(" runs"),
-            Rule::OneOf(key, _) => assigned(text, key, spec).str(" does not go with ").str(match law.when {
-                When::LayerList => "`layers.list`",
-                When::Alone => "a list of blocks alone",
-                When::Given(Key::HyperConnections) => "`hyper_connections`",
-                When::Hashed => "`experts.hash_layers`",
-                When::NoSelective => "this accounting",
-                When::Reference => "`accounting: reference`",
-                When::Serving => "`serving`",
-                When::ServedOtherwise => "this attention",
-                _ => "layers of several mixers or blocks",
-            }),
+            Rule::OneOf(key, _) => one_of(assigned(text, key, spec), law, spec),
             Rule::LayersFallToStages => misfit(text, spec),
             Rule::ChunksOfSchedule => chunks(text, spec),
             Rule::LastGroupFills => last_group(text, spec),
@@ -313,12 +305,7 @@ impl Violation {
             Rule::Given(Key::MeshCpInner) => return text.str("write `cp_inner`, a divisor of `cp`"),
             Rule::Given(_) => return text,
             Rule::IsKept(key) => return text.str("`").str(key.path()).str("` is `fp32`, `bf16`, `fp16` or `fp8`"),
-            Rule::OneOf(..) if matches!(law.when, When::NoSelective) => {
-                return text.str("write `accounting: megatron_core`, or another `recompute` and no `modules`");
-            }
-            Rule::OneOf(Key::PrecisionWeights, _) => {
-                return text.str("write `fp32` or `bf16`, for `weights` and `activations` alike");
-            }
+            Rule::OneOf(key, _) if !another(key, law.when).is_empty() => return text.str(another(key, law.when)),
             Rule::AtMost(Quantity::Product(_), _) if matches!(law.when, When::Transformers | When::Torchtitan) => {
                 return text.str("write `accounting: megatron_core`, or leave these degrees at 1");
             }
@@ -429,10 +416,52 @@ const fn last_group(text: Text, spec: &Spec) -> Text {
     assigned(text.str(", fewer than "), Key::MeshPp, spec)
 }
 
+/// Why a word of a list does not go where it stands, behind that word.
+const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
+    if law.keys().has(Key::Target) {
+        return text.str(" is not among what `target` = ").str(spec.layout.target.word()).str(" runs");
+    }
+    text.str(" does not go with ").str(match law.when {
+        When::LayerList => "`layers.list`",
+        When::Alone => "a list of blocks alone",
+        When::Given(Key::HyperConnections) => "`hyper_connections`",
+        When::Hashed => "`experts.hash_layers`",
+        When::NoSelective | When::Fp8NoEngine => "this accounting",
+        When::Reference => "`accounting: reference`",
+        When::Fp8Mixers => "these mixers",
+        When::Fp8 => "a `precision.compute` in fp8",
+        When::Fp8Stored => return text.str(" says how weights are stored, and computes nothing in fp8"),
+        When::Serving => "`serving`",
+        When::ServedOtherwise => "this attention",
+        _ => "layers of several mixers or blocks",
+    })
+}
+
+/// What to write instead of a word of a list, where it is not another of them; else empty.
+const fn another(key: Key, when: When) -> &'static str {
+    match (key, when) {
+        (_, When::NoSelective) => "write `accounting: megatron_core`, or another `recompute` and no `modules`",
+        (_, When::Fp8NoEngine) => ENGINE,
+        (Key::PrecisionWeights, When::Fp8Stored) => {
+            "write `weights: bf16` and, to train in fp8, a recipe such as `compute: fp8_blockwise`"
+        }
+        (Key::PrecisionWeights, When::Fp8) => "write `weights: bf16`",
+        (Key::PrecisionWeights, _) => "write `fp32` or `bf16`, for `weights` and `activations` alike",
+        (Key::Device, _) => "write another `device`, or leave out `compute`",
+        _ => "",
+    }
+}
+
+/// What to write where computing in fp8 is not counted.
+const ENGINE: &str = "write `accounting: megatron_core { implementation: transformer_engine }`, or leave out `compute`";
+
 /// What to write where keys are not read; empty of other quantities.
 const fn unread(of: Quantity, when: When) -> &'static str {
     match (of, when) {
         (Quantity::Sum(_), When::Reference) => "leave it out, or write another `accounting`",
+        (Quantity::Sum(_), When::Fp8) => "leave it out, or leave out `compute`",
+        (Quantity::Sum(_), When::Fp8DelayedModules) => "leave it off, or write another `compute`",
+        (Quantity::Of(Key::PrecisionAmaxHistory), _) => "leave it out, or write `compute: fp8_delayed`",
         (Quantity::Of(Key::ZeroWays), _) => "leave it out, or write `groups: uniform`",
         (Quantity::Of(Key::ExpertsRouted), When::NoMoe) => {
             "leave `experts` out, or say in `layers` how many layers have them"

@@ -64,7 +64,7 @@ impl Small {
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of([
             151115727451828646838272, 0,
         ])
-        .broken(&Self::__SPEC_MAIN, [166153499473114484112975882535043072, 0]);
+        .broken(&Self::__SPEC_MAIN, [664613997892457936451903530140172288, 0]);
     ///Layout `Main` of [`Small`].
     pub const MAIN: ::moe_model::Plan = ::moe_model::Plan::HUSK;
     ///Layout `Misspelt` of [`Small`].
@@ -95,12 +95,12 @@ const _: () = {
             __at: ::core::primitive::usize,
             __laws: [::core::primitive::u128; 2],
         ) {
-            __enforce(__at, __laws, B, [249230249219796511037616967529531907, 131072], S)
+            __enforce(__at, __laws, B, [996920996848811689546008438937225731, 524288], S)
         }
         const _: () = e(
-            117,
+            119,
             [151115727451828646838272, 170141183460469231731687303715884105728],
         );
-        const _: () = __enforce_budget(154usize, B, S);
+        const _: () = __enforce_budget(162usize, B, S);
     }
 };

@@ -313,6 +313,13 @@ fn editor() {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;
         }
+        pub mod precision_compute {
+            pub use ::moe_model::spec::Compute::Activations as activations;
+            pub use ::moe_model::spec::Compute::Fp8Delayed as fp8_delayed;
+            pub use ::moe_model::spec::Compute::Fp8Current as fp8_current;
+            pub use ::moe_model::spec::Compute::Fp8Blockwise as fp8_blockwise;
+            pub use ::moe_model::spec::Compute::Fp8DeepseekV3 as fp8_deepseek_v3;
+        }
         pub mod modules_core_attention {
             pub use ::moe_model::spec::Switch::Off as off;
             pub use ::moe_model::spec::Switch::On as on;

@@ -17,7 +17,8 @@ impl Of<'_> {
         let (kept, router_again) = (&common.of(Module::Router), &again.of(Module::Router));
         // The norm's output is one for router, dispatch and shared experts.
         let names = ["expert norm input", "expert norm statistics", "expert norm result", "expert norm output"];
-        self.norm(list, kept, chosen(modules.norms, router_again, kept), names);
+        // The router reads it as it is.
+        self.norm(list, kept, chosen(modules.norms, router_again, kept), names, 0);
         let inner = chosen(modules.experts, again, common);
         let router = &inner.of(Module::Router);
         self.weights_of_experts(list, router);
@@ -28,9 +29,24 @@ impl Of<'_> {
             let shared = &chosen(modules.shared_experts, again, inner).of(Module::SharedExperts);
             if self.options.shared_overlap.is_on() && self.plan.spec().layout.mesh.sequence_parallel.is_on() {
                 // Gathered by themselves.
-                list.push(shared, "shared input", [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE]);
+                let gathered = [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE];
+                if self.is_delayed() {
+                    self.quantised(list, shared, "shared input", gathered);
+                } else {
+                    list.push(shared, "shared input", gathered);
+                }
+            } else if self.is_delayed() || self.is_fp8() && modules.shared_experts.is_on() {
+                // Else what the router keeps is quantised once more (`save_original_input`).
+                self.quantised(list, shared, "shared input", self.sizes.own_hidden());
             }
-            self.mlp(list, shared, ["shared gate and up", "shared silu, up", "shared product"], self.sizes.shared_ffn);
+            let shared_again = &again.of(Module::SharedExperts);
+            self.mlp(
+                list,
+                shared,
+                shared_again,
+                ["shared gate and up", "shared silu, up", "shared product"],
+                self.sizes.shared_ffn,
+            );
         }
         self.dropped(list, kept, "expert output dropout mask");
         block_output(list, self.plan, self.sizes, kept, 4);
@@ -103,6 +119,12 @@ impl Of<'_> {
         Dim::whole(Symbol::Rows, self.plan.routed_rows(Pool::Group))
     }
 
+    /// The same as experts compute on them.
+    pub(super) const fn expert_rows(self) -> Dim {
+        let rows = self.rows();
+        if self.is_fp8() { Dim::whole(Symbol::Rows, self.padded(rows.local)) } else { rows }
+    }
+
     /// How tokens get to their experts and back.
     const fn dispatch(self, list: &mut Sink<'_>, kept: &Entry) {
         let Sizes { batch, own_tokens, experts, active, hidden, .. } = *self.sizes;
@@ -132,15 +154,26 @@ impl Of<'_> {
 
     /// What routed experts keep; of their activation, what is computed again.
     const fn routed(self, list: &mut Sink<'_>, kept: &Entry, again: &Entry) {
-        let inside = chosen(self.modules().activation, again, kept);
-        let (rows, io, width) = (self.rows(), self.sizes.expert_io, self.sizes.expert_ffn);
+        // DeepSeek's recipe computes again what lies between the two products.
+        let is_again = self.modules().activation.is_on() || self.is_deepseek();
+        let inside = if is_again { again } else { kept };
+        let (rows, io, width) = (self.expert_rows(), self.sizes.expert_io, self.sizes.expert_ffn);
         let inner = [rows, width, ONE, ONE];
         if self.plan.spec().architecture.experts.latent > 0 {
             let latent = [self.sizes.batch, self.sizes.own_tokens, io, ONE];
             list.push(&kept.times(2), "latent input, latent output", latent);
         }
-        list.push(kept, "routed input", [rows, io, ONE, ONE]);
-        list.push(&kept.times(self.gated(2, 1)), "routed gate and up", inner);
+        if self.is_fp8() {
+            self.quantised_rows(list, kept, "routed input", [io, ONE], 1);
+        } else {
+            list.push(kept, "routed input", [rows, io, ONE, ONE]);
+        }
+        if self.is_deepseek() {
+            let both = Dim::whole(Symbol::Count, self.gated(2, 1));
+            self.quantised_rows(list, kept, "routed gate and up", [width, both], 1);
+        } else {
+            list.push(&kept.times(self.gated(2, 1)), "routed gate and up", inner);
+        }
         let is_grouped = !matches!(self.options.experts, ExpertKernel::Sequential);
         let is_written_out = match self.options.experts {
             ExpertKernel::Sequential => matches!(self.options.activation, GatedActivation::Unfused),
@@ -159,7 +192,12 @@ impl Of<'_> {
         if !self.is_v011() {
             list.push(&self.weights_as(kept), "weights of rows", [rows, ONE, ONE, ONE]);
         }
-        list.push(inside, "routed weighted product", inner);
+        if !self.is_fp8() || is_again {
+            list.push(inside, "routed weighted product", inner);
+        }
+        if self.is_fp8() {
+            self.quantised_rows(list, inside, "routed weighted product in fp8", [width, ONE], 1);
+        }
         if is_grouped {
             list.push(&kept.stored_as(Element::INT64), "rows of experts", [self.sizes.local_experts, ONE, ONE, ONE]);
         }

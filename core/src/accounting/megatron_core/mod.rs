@@ -6,6 +6,7 @@
 //! up is not counted.
 
 mod experts;
+mod fp8;
 mod held;
 mod works;
 
@@ -14,16 +15,16 @@ use crate::counts::{Count, Counts, Part};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
-use crate::sizes::{Dim, Over, Sizes};
+use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{
-    Backend, Context, CoreAttention, Dtype, GatedActivation, Implementation, Loss, MegatronCore, MegatronVersion,
-    Modules, Recompute, Switch,
+    Backend, Compute, Context, CoreAttention, Dtype, GatedActivation, Implementation, Loss, MegatronCore,
+    MegatronVersion, Modules, Recompute, Switch,
 };
 
 const ONE: Dim = Dim::ONE;
 
 pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, options: MegatronCore) {
-    let of = Of { plan, sizes, options };
+    let of = Of { plan, sizes, options, compute: plan.spec().layout.precision.compute };
     of.mixer(list, Slot::Attention, counts.mixers[0]);
     of.mixer(list, Slot::Mixer, counts.mixers[1]);
     of.mixer(list, Slot::Compressed, counts.mixers[2]);
@@ -38,8 +39,8 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
 /// What a rank holds beside the model and, in the optimizer step of fused Adam, of gradients that are not in fp32 a copy that
 /// is, of those whose moments the rank holds.
 pub(super) const fn list_rank(list: &mut Sink<'_>, plan: &Plan, options: MegatronCore, counts: &Counts) {
-    Of { plan, sizes: &plan.sizes(), options }.held(list, counts);
     let precision = &plan.spec().layout.precision;
+    Of { plan, sizes: &plan.sizes(), options, compute: precision.compute }.held(list, counts);
     if matches!(precision.gradients, Dtype::Fp32) || matches!(precision.master, Dtype::None) {
         return;
     }
@@ -52,6 +53,7 @@ struct Of<'a> {
     plan: &'a Plan,
     sizes: &'a Sizes,
     options: MegatronCore,
+    compute: Compute,
 }
 
 impl Of<'_> {
@@ -105,6 +107,9 @@ impl Of<'_> {
                 list.push(&cache, "rotary cache", [self.sizes.context, heads.rotary, ONE, ONE]);
             }
             self.attention_works(list, heads, &backward.transient(Lifetime::InForward(slot.block())), &backward);
+            if self.is_fp8() {
+                self.attention_cached(list, heads, count.there);
+            }
         }
     }
 
@@ -118,6 +123,9 @@ impl Of<'_> {
         let kept = self.kept_of_layer(list, &saved, &backward);
         self.dense_ffn(list, kept, &backward);
         self.dense_works(list, &backward.of(Module::DenseFfn));
+        if self.is_fp8() {
+            self.dense_cached(list, count.there);
+        }
     }
 
     const fn moe(self, list: &mut Sink<'_>, count: Count) {
@@ -131,6 +139,9 @@ impl Of<'_> {
         self.experts(list, kept, &backward);
         self.dispatchers(list, count.there);
         self.experts_work(list, &backward.transient(Lifetime::InForward(Block::Moe)), &backward);
+        if self.is_fp8() {
+            self.experts_cached(list, count.there);
+        }
     }
 
     /// How what a feed-forward network saves is kept: until backward, or, in a layer that is computed again as a whole, while
@@ -144,8 +155,8 @@ impl Of<'_> {
     }
 
     /// What a norm in front of a block keeps: its input; for each row in fp32 the reciprocal of its deviation, one that centres
-    /// rows their means too; and its output, which the block reads.
-    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, rest: &Entry, names: [&'static str; 4]) {
+    /// rows their means too; and its output, which the block reads, or so many of its linear layers in fp8, each a copy.
+    const fn norm(self, list: &mut Sink<'_>, kept: &Entry, rest: &Entry, names: [&'static str; 4], in_fp8: u64) {
         if self.is_composite() && !self.modules().norms.is_on() {
             residual_streams(list, self.sizes, kept);
         } else {
@@ -153,7 +164,11 @@ impl Of<'_> {
         }
         let [input, statistics, result, output] = names;
         self.norm_inside(list, rest, [input, statistics, result], self.sizes.own_hidden(), self.sizes.own_each(ONE));
-        list.push(rest, output, self.sizes.own_hidden());
+        if in_fp8 > 0 && self.is_fp8() && !self.modules().norms.is_on() {
+            self.quantised(list, &rest.times(in_fp8), output, self.sizes.own_hidden());
+        } else {
+            list.push(rest, output, self.sizes.own_hidden());
+        }
     }
 
     /// Whether PyTorch takes norms apart, so that they keep none of their inputs.
@@ -186,8 +201,9 @@ impl Of<'_> {
         let (kept, again, modules) = (&common.of(Module::Attention), &again.of(Module::Attention), self.modules());
         let names =
             ["attention norm input", "attention norm statistics", "attention norm result", "attention norm output"];
-        self.norm(list, kept, chosen(modules.norms, again, kept), names);
-        match at.heads() {
+        let heads = at.heads();
+        self.norm(list, kept, chosen(modules.norms, again, kept), names, self.readers(heads));
+        match heads {
             Some(heads) => {
                 let tables = [self.sizes.context, heads.rotary, ONE, ONE];
                 let is_up_again = heads.is_latent && modules.latent_up.is_on();
@@ -200,7 +216,7 @@ impl Of<'_> {
                     list.push(&up.times(4), "rotary tables", tables);
                 }
                 if heads.is_latent {
-                    self.latents(list, kept);
+                    self.latents(list, kept, again);
                 }
                 self.query_key_norms(list, kept, heads);
                 self.core(list, [kept, up, again], heads);
@@ -214,7 +230,7 @@ impl Of<'_> {
 
     /// The latents of MLA before and behind their norms. Under sequence parallelism the down projections are not split, but
     /// what comes out of them is scattered; that of queries is a view of what was gathered.
-    const fn latents(self, list: &mut Sink<'_>, kept: &Entry) {
+    const fn latents(self, list: &mut Sink<'_>, kept: &Entry, again: &Entry) {
         let Sizes { batch, context, q_rank, kv_rank, rope, .. } = *self.sizes;
         let is_composite = self.is_composite();
         if q_rank.global > 0 {
@@ -223,7 +239,7 @@ impl Of<'_> {
             }
             let names = ["query latent norm input", "query latent norm statistics", "query latent norm result"];
             self.norm_inside(list, kept, names, self.sizes.own_each(q_rank), self.sizes.own_each(ONE));
-            list.push(kept, "normed query latent", self.sizes.own_each(q_rank));
+            self.normed_latent(list, kept, again, "normed query latent", q_rank);
         }
         if !is_composite && self.plan.spec().layout.mesh.sequence_parallel.is_on() {
             list.push(kept, "key/value latent", self.sizes.own_each(kv_rank));
@@ -234,7 +250,29 @@ impl Of<'_> {
         }
         let names = ["key/value latent norm input", "key/value latent norm statistics", "key/value latent norm result"];
         self.norm_inside(list, kept, names, self.sizes.own_each(kv_rank), self.sizes.own_each(ONE));
-        list.push(kept, "normed key/value latent", self.sizes.own_each(kv_rank));
+        self.normed_latent(list, kept, again, "normed key/value latent", kv_rank);
+    }
+
+    /// What an up projection reads: itself in fp8, unless all of it is computed again.
+    const fn normed_latent(self, list: &mut Sink<'_>, kept: &Entry, again: &Entry, name: &'static str, rank: Dim) {
+        let latent = self.sizes.own_each(rank);
+        if self.modules().latent_up.is_on() {
+            list.push(kept, name, latent);
+            if self.is_fp8() {
+                self.quantised(list, again, name, latent);
+            }
+        } else {
+            self.input(list, kept, name, latent);
+        }
+    }
+
+    /// Copies in fp8 of what attention's norm puts out: one for each projection that reads it, but for DeepSeek's recipe.
+    const fn readers(self, heads: Option<Heads>) -> u64 {
+        match heads {
+            Some(heads) if heads.is_latent && !self.is_deepseek() => 2,
+            Some(_) => 1,
+            None => 0,
+        }
     }
 
     /// The norm of keys reads a view of the fused projection's output, which a fused kernel's value keeps anyway; Transformer
@@ -310,7 +348,19 @@ impl Of<'_> {
             }
             self.scores(list, inner, queries);
         }
+        if self.is_deepseek() {
+            self.output_in_12_bits(list, kept, heads);
+            return;
+        }
         let name = if self.is_fused() { "fused attention output" } else { "attention output" };
+        if self.is_delayed() {
+            // The projection behind it keeps a copy of its own, others what attention has kept (`save_original_input`).
+            if self.is_fused() {
+                list.push(inner, name, [batch, context, queries, value]);
+            }
+            self.quantised(list, kept, "attention output in fp8", [batch, context, queries, value]);
+            return;
+        }
         list.push(kept, name, [batch, context, queries, value]);
         if self.has_engine() && self.is_sequence_last() {
             list.push(kept, "attention output, sequence first", [batch, context, queries, value]);
@@ -382,17 +432,29 @@ impl Of<'_> {
     const fn dense_ffn(self, list: &mut Sink<'_>, common: &Entry, again: &Entry) {
         let (kept, again, modules) = (&common.of(Module::DenseFfn), &again.of(Module::DenseFfn), self.modules());
         let names = ["dense norm input", "dense norm statistics", "dense norm result", "dense norm output"];
-        self.norm(list, kept, chosen(modules.norms, again, kept), names);
+        // What computes the network again reads what forward did.
+        let in_fp8 = if modules.dense.is_on() { 0 } else { 1 };
+        self.norm(list, kept, chosen(modules.norms, again, kept), names, in_fp8);
+        if self.is_fp8() && modules.dense.is_on() {
+            self.quantised(list, again, "dense norm output in fp8", self.sizes.own_hidden());
+        }
         let names = ["dense gate and up", "dense silu, up", "dense product"];
-        self.mlp(list, chosen(modules.dense, again, kept), names, self.sizes.dense_ffn);
+        self.mlp(list, chosen(modules.dense, again, kept), again, names, self.sizes.dense_ffn);
         self.dropped(list, kept, "dense output dropout mask");
         block_output(list, self.plan, self.sizes, kept, 4);
     }
 
     /// What a network that every token visits keeps behind its input.
-    const fn mlp(self, list: &mut Sink<'_>, kept: &Entry, names: [&'static str; 3], width: Dim) {
+    const fn mlp(self, list: &mut Sink<'_>, kept: &Entry, again: &Entry, names: [&'static str; 3], width: Dim) {
         let inner = [self.sizes.batch, self.sizes.context, width, ONE];
         let input = kept.times(self.gated(2, 1));
+        if self.is_deepseek() && matches!(kept.module, Module::SharedExperts) {
+            let both = Dim::whole(Symbol::Count, self.gated(2, 1));
+            self.quantised(list, kept, names[0], [self.sizes.batch, self.sizes.context, width, both]);
+            list.push(again, names[2], inner);
+            self.quantised(list, again, "shared product in fp8", inner);
+            return;
+        }
         match self.options.activation {
             GatedActivation::Fp8Input => list.push(&input.stored_as(Element::float(Dtype::Fp8)), names[0], inner),
             GatedActivation::Fused | GatedActivation::Unfused => list.push(&input, names[0], inner),
@@ -401,7 +463,7 @@ impl Of<'_> {
         if is_unfused && self.plan.spec().architecture.layers.gated.is_on() {
             list.push(&kept.times(2), names[1], inner);
         }
-        list.push(kept, names[2], inner);
+        self.input(list, kept, names[2], inner);
     }
 
     /// The embedding under tensor parallelism: which ids are of other ranks' rows.
@@ -446,7 +508,10 @@ impl Of<'_> {
             self.sizes.own_hidden(),
             self.sizes.own_each(ONE),
         );
-        list.push(kept, "embedding and hidden, normed", [batch, own_tokens, hidden_twice, ONE]);
+        self.input(list, kept, "embedding and hidden, normed", [batch, own_tokens, hidden_twice, ONE]);
+        if self.is_fp8() {
+            self.mtp_cached(list, count.there);
+        }
         list.push(kept, "module norm input", self.sizes.own_hidden());
         self.norm_inside(
             list,

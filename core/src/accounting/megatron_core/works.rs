@@ -2,10 +2,11 @@
 //! counted of grouped experts alone, as tensors of their own (without `gradient_accumulation_fusion`).
 
 use super::Of;
+use super::fp8::GRADIENT;
 use crate::accounting::{elements, is_rotary};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::Heads;
-use crate::sizes::{Dim, Sizes};
+use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{ExpertKernel, Loss};
 
 const ONE: Dim = Dim::ONE;
@@ -15,8 +16,14 @@ impl Of<'_> {
     const fn gathered(self, list: &mut Sink<'_>, forward: &Entry, backward: &Entry) {
         if self.plan.spec().layout.mesh.sequence_parallel.is_on() && self.has_engine() {
             let context = [self.sizes.batch, self.sizes.context, self.sizes.hidden, ONE];
-            list.push(forward, "gathered sequence", context);
-            list.push(backward, "gathered sequence", context);
+            let is_in_fp8 = self.is_fp8() && !matches!(forward.module, Module::Head);
+            if is_in_fp8 {
+                self.quantised(list, forward, "gathered sequence", context);
+                self.quantised(list, backward, "gathered sequence", context);
+            } else {
+                list.push(forward, "gathered sequence", context);
+                list.push(backward, "gathered sequence", context);
+            }
         }
     }
 
@@ -27,6 +34,8 @@ impl Of<'_> {
         let scores = [batch, queries, context, sequence];
         self.gathered(list, forward, backward);
         list.push(backward, "output gradient", self.sizes.own_hidden());
+        let (output, query) = ([batch, context, queries, value], [batch, context, queries, width]);
+        self.quantises(list, forward, backward, [output, query]);
         if is_latent && is_rotary(self.plan) {
             let frequencies = [context, heads.rotary, ONE, ONE];
             list.push(&forward.stored_as(Element::FP32), "rotary frequencies", frequencies);
@@ -63,6 +72,9 @@ impl Of<'_> {
         let inner = [self.sizes.batch, self.sizes.context, self.sizes.dense_ffn, ONE];
         self.gathered(list, forward, backward);
         list.push(backward, "output gradient", self.sizes.own_hidden());
+        let gradient =
+            [self.sizes.batch, self.sizes.context, self.sizes.dense_ffn, Dim::whole(Symbol::Count, self.gated(2, 1))];
+        self.quantises(list, forward, backward, [inner, gradient]);
         if self.has_engine() {
             // Where Transformer Engine is, activations are compiled: that of the gate is no tensor, and gradients take the place
             // of the product, which the projection behind it has read.
@@ -83,14 +95,31 @@ impl Of<'_> {
             list.push(&forward.of(Module::SharedExperts), "shared output", self.sizes.own_hidden());
         }
         self.gathered(list, forward, backward);
-        list.push(forward, "permuted copies", copies);
-        if self.plan.spec().layout.mesh.ep > 1 {
-            list.push(forward, "received copies", [rows, expert_io, ONE, ONE]);
-        }
+        self.sent(list, forward, [copies, [rows, ONE, ONE, expert_io]]);
         list.push(&forward.stored_as(Element::FP32), "received weights", [rows, ONE, ONE, ONE]);
         list.push(&forward.times(2), "expert outputs, sorted back", [rows, expert_io, ONE, ONE]);
         list.push(backward, "output gradient", self.sizes.own_hidden());
+        if self.is_fp8() {
+            let inside = [self.sizes.expert_ffn, Dim::whole(Symbol::Count, self.gated(2, 1))];
+            self.quantised_rows(list, backward, GRADIENT, inside, self.copies());
+        }
         self.experts_work_back(list, backward);
+    }
+
+    /// Copies of tokens on their way to experts: in fp8 under DeepSeek's recipe, whose way back is in bf16 (section 3.3.3).
+    const fn sent(self, list: &mut Sink<'_>, forward: &Entry, [permuted, received]: [[Dim; 4]; 2]) {
+        let is_received = self.plan.spec().layout.mesh.ep > 1;
+        if self.is_deepseek() {
+            self.quantised_copies(list, forward, "permuted copies", permuted);
+            if is_received {
+                self.quantised_copies(list, forward, "received copies", received);
+            }
+            return;
+        }
+        list.push(forward, "permuted copies", permuted);
+        if is_received {
+            list.push(forward, "received copies", received);
+        }
     }
 
     /// The worst of three moments: gradients of copies before and behind their sorting; under a grouped product the
