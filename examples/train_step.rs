@@ -54,13 +54,13 @@ fn said(report: &Report) -> String {
         ]
     });
     let columns = ["<", "tensors", "values", "largest deviation", "tolerance", "<"];
-    let mut text = table::table(&report.title, &columns, rows);
-    text += &format!(
-        "{} allocations asserted against the budget, which two steps held to the byte; at most {} at once.\n",
+    let table = table::table(&report.title, &columns, rows);
+    let verdict = if report.is_within() { "Every group is within its tolerance." } else { "Not every group is." };
+    format!(
+        "{table}{} allocations asserted against the budget, which two steps held to the byte; at most {} at once.\n\
+         {verdict}\n",
         report.allocations, report.peak
-    );
-    text += if report.is_within() { "Every group is within its tolerance.\n" } else { "Not every group is.\n" };
-    text
+    )
 }
 
 fn command() -> Command {

@@ -193,10 +193,18 @@ pub use moe_model_gpu as gpu;
 /// assert!(longest >= 8192 && longest % 16 == 0);
 /// ```
 ///
+/// # Tests of the reference step
+///
+/// `smoke Name: smoke { … }`, behind the layouts, makes tests of one of them that counts as the reference step does
+/// (`accounting: reference`), with feature `step`: two steps of every stage, without values at its own scale, and on the CPU
+/// with the keys in the braces instead, of the architecture and of the layout. See [`gpu::smoke`].
+///
 /// # What is generated
 ///
 /// The type, with `ARCHITECTURE` ([`spec::Architecture`]) and for each layout a constant of its name in capitals, a
-/// checked [`Plan`]; and an implementation of [`Model`]. Where something is wrong the items exist all the same, as those
+/// checked [`Plan`]; and an implementation of [`Model`]. Of a layout with `accounting: reference`, and with feature `step`,
+/// also a type of both names, which has its dimensions as types ([`gpu::shapes::Shapes`]) and is what
+/// `Model::reference_step` takes. Where something is wrong the items exist all the same, as those
 /// of the smallest model, so that one wrong number is one error.
 ///
 /// # Errors

@@ -332,6 +332,10 @@ const BREACHES: &[Breach] = &[
         s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, qk_norm: norms, ..Gqa::DEFAULT });
         s.layout.accounting = Accounting::REFERENCE;
     }),
+    ("reference-correction-bias", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        s.architecture.experts.correction_bias = CorrectionBias::Parameter;
+    }),
     ("reference-mixer", |s| {
         mix(s, LOCAL, &[(Key::MixerHeads, 128), (Key::MixerKvHeads, 8)]);
         s.layout.accounting = Accounting::REFERENCE;

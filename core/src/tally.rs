@@ -283,7 +283,7 @@ impl Units {
         let attention = self.of[Part::Attention as usize].micro_batch;
         let networks = [self.of[Part::Dense as usize].micro_batch, self.of[Part::Moe as usize].micro_batch];
         let (entrance, exit) = (self.of[Part::Mtp as usize].micro_batch, self.of[Part::MtpHead as usize].micro_batch);
-        let mut met = Met { away: [0; 2], mixers: 0, is_met: [false; 2], any: false };
+        let mut met = Met { away: [0; 2], mixers: 0, networks_seen: [false; 2], attention_seen: false };
         let mtp_experts = layers.moe > 0;
         let module = entrance + attention + networks[mtp_experts as usize] + exit;
         let modules = module * chunk.mtp as u128;
@@ -306,19 +306,19 @@ impl Units {
 struct Met {
     away: [u128; 2],
     mixers: u128,
-    is_met: [bool; 2],
-    any: bool,
+    networks_seen: [bool; 2],
+    attention_seen: bool,
 }
 
 impl Met {
     /// A layer, so much being behind it.
     const fn layer(&mut self, has_experts: bool, behind: u128, networks: [u128; 2]) {
         let network = has_experts as usize;
-        if !self.is_met[network] {
-            (self.is_met[network], self.away[network]) = (true, behind);
+        if !self.networks_seen[network] {
+            (self.networks_seen[network], self.away[network]) = (true, behind);
         }
-        if !self.any {
-            (self.any, self.mixers) = (true, behind + networks[network]);
+        if !self.attention_seen {
+            (self.attention_seen, self.mixers) = (true, behind + networks[network]);
         }
     }
 }

@@ -19,7 +19,7 @@ moe_model! {
     experts: experts { routed: 16, shared: 1, active: 4, ffn: 24, groups: 4, active_groups: 2, correction_bias: on },
 
     layout Step: layout {
-        mesh: mesh { dp: 4, tp: 2, pp: 4, ep: 8, sequence_parallel: on },
+        mesh: mesh { dp: 4, tp: 2, pp: 4, ep: 4, sequence_parallel: on },
         zero: optimizer,
         precision: precision { moments: bf16 },
         batch: batch { sequence: 64, count: 8 },

@@ -89,7 +89,7 @@ pub enum LedgerError {
         /// What was held.
         actual: Bytes,
     },
-    /// What is held at the end of a phase is not the budget's.
+    /// What is held when a step is over is not the budget's.
     Live {
         /// The phase.
         phase: Phase,
@@ -142,7 +142,7 @@ impl fmt::Display for LedgerError {
                 write!(f, "{phase} held {} at most; the budget says {}", Exact(*actual), Exact(*expected))
             }
             Self::Live { phase, expected, actual } => {
-                write!(f, "{} are held when {phase} is over; the budget says {}", Exact(*actual), Exact(*expected))
+                write!(f, "{} are held in {phase}; the budget says {}", Exact(*actual), Exact(*expected))
             }
         }
     }
@@ -174,8 +174,8 @@ impl Life {
         match self {
             Self::Always => "from loading to the end",
             Self::MicroBatch => "from forward to backward",
-            Self::Block(_, Direction::Forward) => "while another block runs forward",
-            Self::Block(_, Direction::Backward) => "while another block runs backward",
+            Self::Block(_, Direction::Forward) => "while its block runs forward",
+            Self::Block(_, Direction::Backward) => "while its block runs backward",
             Self::Other => "at another time",
         }
     }
@@ -442,7 +442,9 @@ impl Inner {
     /// The line of an entry as it lives now.
     fn find(&self, name: &'static str) -> Result<usize, LedgerError> {
         let now = self.block.map(|(block, direction)| Life::Block(block as u8, direction));
-        let lives = now.into_iter().chain([Life::MicroBatch, Life::Always]);
+        // What backward reads, forward has kept.
+        let kept = (self.phase == Phase::Forward).then_some(Life::MicroBatch);
+        let lives = now.into_iter().chain(kept).chain([Life::Always]);
         for life in lives {
             if let Some(index) = self.index.get(&(name, life)) {
                 return Ok(*index);

@@ -6,7 +6,7 @@ use moe_model_core::Plan;
 /// Weights around 0, those of norms around 1, and tokens of the whole vocabulary.
 #[derive(Clone, Debug)]
 pub struct Random {
-    random: fastrand::Rng,
+    generator: fastrand::Rng,
     vocab: u64,
     sequence: usize,
 }
@@ -20,7 +20,7 @@ impl Random {
     pub fn of(plan: &Plan) -> Self {
         let (vocab, sequence) = (plan.spec().architecture.vocab, plan.spec().layout.batch.sequence);
         let sequence = usize::try_from(sequence).expect("tokens are addresses");
-        Self { random: fastrand::Rng::with_seed(vocab), vocab, sequence }
+        Self { generator: fastrand::Rng::with_seed(vocab), vocab, sequence }
     }
 
     /// Tokens of a micro-batch, whatever was drawn before.
@@ -38,7 +38,9 @@ impl Source for Random {
         #[allow(clippy::cast_precision_loss)] // widths
         let spread = if is_norm { 0.1 } else { 1.5 / (place.width.max(4) as f32).sqrt() };
         let middle = if is_norm { 1.0 } else { 0.0 };
-        out.iter_mut().for_each(|out| *out = middle + spread * (2.0 * self.random.f32() - 1.0));
+        for out in out {
+            *out = middle + spread * (2.0 * self.generator.f32() - 1.0);
+        }
         Ok(())
     }
 }

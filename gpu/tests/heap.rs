@@ -5,7 +5,7 @@ use moe_model_gpu::ops::activation::{self, Activation};
 use moe_model_gpu::ops::adamw::{self, AdamW};
 use moe_model_gpu::ops::attention::{Shape, host as attention};
 use moe_model_gpu::ops::cross_entropy::host as cross_entropy;
-use moe_model_gpu::ops::elementwise::host as elementwise;
+use moe_model_gpu::ops::elementwise::{Columns, host as elementwise};
 use moe_model_gpu::ops::embedding::host as embedding;
 use moe_model_gpu::ops::gemm::host as gemm;
 use moe_model_gpu::ops::permute::host as permute;
@@ -139,10 +139,9 @@ fn the_rest() {
         elementwise::fill(&mut y, 0.5);
         elementwise::scale_rows_sigmoid(&mut x, &gate, width);
         elementwise::scale_rows_sigmoid_backward(&mut x, &mut rstd, &y, &gate, width);
-        elementwise::columns(&mut part, &x, tokens, width, 3, 4);
-        elementwise::set_columns(&mut x, &part, tokens, width, 3, 4);
-        elementwise::add_columns(&mut x, &part, tokens, width, 3, 4);
-        elementwise::broadcast_head(&mut x, &part, 2, width / 2, 5);
-        elementwise::reduce_heads(&mut part, &x, 2, width / 2, 5);
+        let of = |all, first| Columns { all, first };
+        elementwise::copy_columns(&mut part, of(4, 0), &x, of(width, 3), 4);
+        elementwise::share_columns(&mut x, of(width / 2, 5), 2, &part, of(4, 0), 4);
+        elementwise::sum_columns(&mut part, of(4, 0), 2, &x, of(width / 2, 5), 4);
     });
 }

@@ -165,6 +165,7 @@ const OTHERS: &[&str] = &[
     "reference-norms",
     "reference-gate",
     "reference-head-norms",
+    "reference-correction-bias",
     "reference-mixer",
     "reference-blocks",
     "reference-lacks",

@@ -259,7 +259,7 @@ impl Section {
         for op in rule.how {
             match op {
                 Op::Join(along) | Op::Weave(along) => {
-                    shapes.by_ref().for_each(|other| shape[*along] = add(shape[*along], other[*along]))
+                    shapes.by_ref().for_each(|other| shape[*along] = add(shape[*along], other[*along]));
                 }
                 Op::Transpose => {
                     let len = shape.len();

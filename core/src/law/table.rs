@@ -1050,6 +1050,13 @@ pub const LAWS: &[Law] = &[
         "the reference step normalises each head by itself",
     ),
     law(
+        "reference-correction-bias",
+        &[Key::ExpertsCorrectionBias],
+        AtMost(Of(Key::ExpertsCorrectionBias), Just(CorrectionBias::On as u64)),
+        When::Reference,
+        "the router's correction bias is a buffer in the reference step",
+    ),
+    law(
         "reference-mixer",
         &[Key::LayersList],
         AtMost(Quantity::LayersOf(LayerKind::Mixer), Just(0)),

@@ -426,7 +426,7 @@ group! {
 
 kinds! {
     /// By whose rules activations and transients are counted. Modules for multi-token prediction are counted on a rank by
-    /// megatron-core's alone, their weights among them; the router's correction bias by none.
+    /// megatron-core's and the reference step's alone, their weights among them; the router's correction bias by the latter.
     Accounting {
         /// arXiv:2502.07846.
         Paper = "paper",

@@ -190,8 +190,8 @@ impl Violation {
                 text.str("`recompute` = selective, and no key of `modules` is on")
             }
             Rule::AtLeast(a, b) => limit(quantity(text, a, spec).str(" is less than "), a, b, spec),
-            Rule::AtMost(Quantity::LayersOf(_), _) if matches!(law.when, When::Reference) => {
-                layers_with(text, law.rule, spec).str(" with a mixer, which the reference step does not compute")
+            Rule::AtMost(Quantity::LayersOf(_) | Quantity::Sum(_), _) if matches!(law.when, When::Reference) => {
+                self.of_reference(text, law, spec)
             }
             Rule::AtMost(Quantity::LayersOf(_), _) => {
                 layers_with(text, law.rule, spec).str(" with a mixer, and no `mixer` is given")
@@ -211,9 +211,6 @@ impl Violation {
             }
             Rule::AtMost(Quantity::Sum([Key::ZeroDense, ..]), _) => {
                 text.str("`zero` shards nothing of what is kept beside `serving`")
-            }
-            Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Reference) => {
-                assigned(text, self.at, spec).str(" is not among what the reference step computes")
             }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
@@ -245,12 +242,7 @@ impl Violation {
             }),
             Rule::LayersFallToStages => misfit(text, spec),
             Rule::ChunksOfSchedule => chunks(text, spec),
-            Rule::LastGroupFills => {
-                let text = assigned(text, Key::BatchCount, spec).str(" leaves a last group of ");
-                let last = law::last_group(&spec.numbers());
-                let text = text.int(last).str(if last == 1 { " micro-batch" } else { " micro-batches" });
-                assigned(text.str(", fewer than "), Key::MeshPp, spec)
-            }
+            Rule::LastGroupFills => last_group(text, spec),
             Rule::RanksHoldLayers => match Plan::unchecked(*spec) {
                 Some(plan) => text
                     .str("rank ")
@@ -276,6 +268,16 @@ impl Violation {
     /// Whether a number is out of range because it says 0 where it could be left out.
     const fn is_said_zero(&self, spec: &Spec) -> bool {
         self.law.is_none() && law::follows_at_zero(self.at) && spec.raw_numbers().of(self.at) == 0
+    }
+
+    /// What the reference step does not compute.
+    const fn of_reference(&self, text: Text, law: &Law, spec: &Spec) -> Text {
+        match law.rule {
+            Rule::AtMost(Quantity::LayersOf(_), _) => {
+                layers_with(text, law.rule, spec).str(" with a mixer, which the reference step does not compute")
+            }
+            _ => assigned(text, self.at, spec).str(" is not among what the reference step computes"),
+        }
     }
 
     /// Why the law is one, with its name.
@@ -360,7 +362,9 @@ impl Violation {
         };
         match law.rule {
             Rule::LayersFallToStages => stages_help(text, spec),
-            Rule::Equal(_, Quantity::Layers) if matches!(law.when, When::Reference) => {
+            Rule::Equal(_, Quantity::Layers) | Rule::AtMost(Quantity::LayersOf(_), _)
+                if matches!(law.when, When::Reference) =>
+            {
                 text.str("write `a` and `A` for all layers, or another `accounting`")
             }
             Rule::Equal(Quantity::ListedStages | Quantity::ListedLayers | Quantity::ListedMtp, _) => {
@@ -369,9 +373,6 @@ impl Violation {
             Rule::AtLeast(Quantity::ListedMtpRank, _) => list_help(text, spec),
             Rule::AtLeast(Quantity::LayersOf(_), _) => {
                 text.str("write `m` for its layers in `layers.list`, such as \"(MMMA)*12\", or `mixer: none`")
-            }
-            Rule::AtMost(Quantity::LayersOf(_), _) if matches!(law.when, When::Reference) => {
-                text.str("write `a` and `A` for all layers, or another `accounting`")
             }
             Rule::AtMost(Quantity::LayersOf(_), _) => {
                 text.str("write `mixer: …` of one of its kinds, or `a` for layers with attention")
@@ -418,6 +419,14 @@ impl Violation {
         let help = self.help(spec);
         if help.is_empty() { text } else { text.str("\n= help: ").text(&help) }
     }
+}
+
+/// A last group of micro-batches that is shorter than the pipeline.
+const fn last_group(text: Text, spec: &Spec) -> Text {
+    let text = assigned(text, Key::BatchCount, spec).str(" leaves a last group of ");
+    let last = law::last_group(&spec.numbers());
+    let text = text.int(last).str(if last == 1 { " micro-batch" } else { " micro-batches" });
+    assigned(text.str(", fewer than "), Key::MeshPp, spec)
 }
 
 /// What to write where keys are not read; empty of other quantities.

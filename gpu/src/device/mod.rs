@@ -1,5 +1,5 @@
 //! Devices: where tensors lie and operations run. The step is written once over [`Memory`] and the operations of
-//! [`ops`](crate::ops); `meta` records what is asked for at any scale, `host` computes.
+//! [`ops`]; `meta` records what is asked for at any scale, `host` computes.
 
 mod host;
 mod meta;
@@ -170,7 +170,7 @@ impl<D: Memory, E: Element> Ref<'_, D, E> {
     }
 }
 
-impl<'a, D: Memory, E: Element> Mut<'a, D, E> {
+impl<D: Memory, E: Element> Mut<'_, D, E> {
     /// How many elements.
     #[must_use]
     pub fn len(&self) -> usize {

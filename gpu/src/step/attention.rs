@@ -340,7 +340,6 @@ type Input<'a, D, S, E> = View<'a, D, Tokens, <S as Shapes>::Hidden, E>;
 
 impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
     /// Runs the block; gives what it keeps, and its output.
-    #[allow(clippy::type_complexity)] // two tensors
     pub(super) fn forward(
         &self,
         of: &Ctx<'_, D>,
@@ -395,30 +394,27 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         let (device, n, x) = (of.room.device, of.room.lengths, input.view());
         let mut core = Core::<D, S, S::KvHeads, S::QueryKey, E>::new(of)?;
         project(of, core.v.view_mut(), x, &gqa.v, gqa.v_bias.as_ref());
-        let norms = match (&gqa.q_norm, &gqa.k_norm) {
-            (Some(q_norm), Some(k_norm)) => {
-                let mut kept = KeptNorms {
-                    q: of.room.take("query before its norm")?,
-                    k: of.room.take("key before its norm")?,
-                    q_statistics: of.room.take("query norm statistics")?,
-                    k_statistics: of.room.take("key norm statistics")?,
-                };
-                project(of, kept.q.view_mut(), x, &gqa.q, gqa.q_bias.as_ref());
-                project(of, kept.k.view_mut(), x, &gqa.k, gqa.k_bias.as_ref());
-                let q_norm = Norm { weight: q_norm, eps: of.numerics.norm_eps };
-                let k_norm = Norm { weight: k_norm, eps: of.numerics.norm_eps };
-                let (q, k) = (kept.q.view().reshaped(n), kept.k.view().reshaped(n));
-                q_norm.statistics(of, kept.q_statistics.view_mut(), q);
-                k_norm.statistics(of, kept.k_statistics.view_mut(), k);
-                q_norm.forward(of, core.q.view_mut().reshaped(n), q, kept.q_statistics.view());
-                k_norm.forward(of, core.k.view_mut().reshaped(n), k, kept.k_statistics.view());
-                Some(kept)
-            }
-            _ => {
-                project(of, core.q.view_mut(), x, &gqa.q, gqa.q_bias.as_ref());
-                project(of, core.k.view_mut(), x, &gqa.k, gqa.k_bias.as_ref());
-                None
-            }
+        let norms = if let (Some(q_norm), Some(k_norm)) = (&gqa.q_norm, &gqa.k_norm) {
+            let mut kept = KeptNorms {
+                q: of.room.take("query before its norm")?,
+                k: of.room.take("key before its norm")?,
+                q_statistics: of.room.take("query norm statistics")?,
+                k_statistics: of.room.take("key norm statistics")?,
+            };
+            project(of, kept.q.view_mut(), x, &gqa.q, gqa.q_bias.as_ref());
+            project(of, kept.k.view_mut(), x, &gqa.k, gqa.k_bias.as_ref());
+            let q_norm = Norm { weight: q_norm, eps: of.numerics.norm_eps };
+            let k_norm = Norm { weight: k_norm, eps: of.numerics.norm_eps };
+            let (q, k) = (kept.q.view().reshaped(n), kept.k.view().reshaped(n));
+            q_norm.statistics(of, kept.q_statistics.view_mut(), q);
+            k_norm.statistics(of, kept.k_statistics.view_mut(), k);
+            q_norm.forward(of, core.q.view_mut().reshaped(n), q, kept.q_statistics.view());
+            k_norm.forward(of, core.k.view_mut().reshaped(n), k, kept.k_statistics.view());
+            Some(kept)
+        } else {
+            project(of, core.q.view_mut(), x, &gqa.q, gqa.q_bias.as_ref());
+            project(of, core.k.view_mut(), x, &gqa.k, gqa.k_bias.as_ref());
+            None
         };
         let rotary = S::QueryKey::len(n);
         rope::rotate(device, core.q.view_mut(), rotary, of.rope(), Turn::Forward, n);
@@ -524,7 +520,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         norm.forward(of, works.latent.view_mut(), latents.latent.view(), latents.statistics.view());
     }
 
-    #[allow(clippy::too_many_arguments, clippy::type_complexity)] // what it reads and writes
+    #[allow(clippy::too_many_arguments)] // what it reads and writes
     fn backward_gqa(
         &self,
         of: &Ctx<'_, D>,
@@ -556,7 +552,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, clippy::type_complexity)] // what it reads and writes
+    #[allow(clippy::too_many_arguments)] // what it reads and writes
     fn backward_mla(
         of: &Ctx<'_, D>,
         gradients: &mut Gradients<D>,

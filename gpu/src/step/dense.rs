@@ -59,7 +59,6 @@ impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
 
 impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
     /// Runs the block; gives what it keeps, and its output.
-    #[allow(clippy::type_complexity)] // two tensors
     pub(super) fn forward(
         &self,
         of: &Ctx<'_, D>,

@@ -29,7 +29,7 @@ use ends::{Embedding, Head};
 use moe::Moe;
 use moe_model_core::events::Work;
 use moe_model_core::inventory::Block;
-use moe_model_core::spec::Recompute;
+use moe_model_core::spec::{self, Recompute};
 use moe_model_core::{Phase, Plan};
 use mtp::{Hidden, Mtp};
 use params::{Gradients, Maker, States, Visit, Visitor};
@@ -352,13 +352,21 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
             format!("`accounting` = {name}: the step runs layouts of `accounting: reference`, without `serving`");
         return Err(StepError::Other(text));
     }
-    if let Some(disagreement) = S::agree(&Lengths::of(plan, stage)) {
+    let lengths = Lengths::of(plan, stage);
+    if let Some(disagreement) = S::agree(&lengths) {
         return Err(StepError::Other(disagreement.to_string()));
     }
     let last = plan.stages() - 1;
     if plan.counted_mtp() > 0 && plan.chunk(last, 0).mtp == 0 {
         let text = "`stages.list` puts the MTP modules on another rank than the head, where the step does not run them";
         return Err(StepError::Other(text.to_owned()));
+    }
+    let (key, rotary) = match plan.spec().architecture.attention {
+        spec::Attention::Mla(_) => ("rope", lengths.rope),
+        _ => ("head_dim", lengths.query_key),
+    };
+    if !rotary.is_multiple_of(2) {
+        return Err(StepError::Other(format!("`attention.{key}` = {rotary}: positions turn pairs of dimensions")));
     }
     let precision = &layout.precision;
     let formats =
@@ -493,7 +501,6 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     }
 
     /// One module for multi-token prediction, behind the head or the module in front of it.
-    #[allow(clippy::type_complexity)] // what is kept, and the loss
     fn predict(
         &self,
         of: &Context<'_, D>,
@@ -503,7 +510,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptModule<D, S, E>, Option<f64>), StepError> {
         let ledger = of.room.ledger;
-        let Shared { head, embedding, ids } = self.shared(&kept.ids);
+        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
         ledger.begin(Block::Mtp, Direction::Forward);
         let hidden = self.hidden(kept, module.depth - 1);
         let (entrance, output) = module.forward(of, embedding, ids, &hidden)?;
@@ -522,10 +529,10 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     }
 
     /// What modules for multi-token prediction share with the model.
-    fn shared<'m>(&'m self, ids: &'m Option<ends::Ids<D>>) -> Shared<'m, D, S, E> {
+    fn shared<'m>(&'m self, ids: Option<&'m ends::Ids<D>>) -> Shared<'m, D, S, E> {
         let (head, embedding) = (self.head.as_ref(), self.embedding.as_ref());
         let here = "modules for multi-token prediction stand behind the head, and have an embedding";
-        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.as_ref().expect(here) }
+        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.expect(here) }
     }
 
     /// The hidden state that a module reads: behind the model's norm, or that of the module in front.
@@ -607,7 +614,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     ) -> Result<Option<Tensor<D, Tokens, S::Hidden, E>>, StepError> {
         let ledger = of.room.ledger;
         let Some(KeptModule { entrance, layer, exit: (x, exit) }) = kept.modules.pop() else { return Ok(residual) };
-        let Shared { head, embedding, ids } = self.shared(&kept.ids);
+        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
         ledger.begin(Block::MtpHead, Direction::Backward);
         let carried_on = residual.map(|residual| residual.becomes(RESIDUAL)).transpose()?;
         let table = head.table(Some(embedding));
@@ -645,7 +652,6 @@ fn further(batch: &mut dyn Batch, micro_batch: u64, ahead: usize, sequence: usiz
 
 impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
     /// Attention and network; gives what is kept, and the output, while the network's frame is open.
-    #[allow(clippy::type_complexity)] // what is kept, and the output
     fn forward(
         &self,
         of: &Context<'_, D>,
@@ -721,7 +727,6 @@ impl<D: Device, S: Shapes, E: Format> Network<D, S, E> {
         }
     }
 
-    #[allow(clippy::type_complexity)] // what is kept, and the output
     fn forward(
         &self,
         of: &Context<'_, D>,

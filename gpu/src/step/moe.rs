@@ -172,13 +172,13 @@ struct SharedWorks<D: Memory, S: Shapes, E: Element> {
 impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
     fn new(of: &Ctx<'_, D>, has_shared: bool, rows: usize) -> Result<Self, StepError> {
         let room = of.room;
-        let shared = |_| -> Result<_, StepError> {
+        let shared = |()| -> Result<_, StepError> {
             Ok(SharedWorks {
                 product: room.take("shared product")?,
                 input: if of.gathers() { Some(room.take("shared input")?) } else { None },
             })
         };
-        let dealt = |_| -> Result<_, StepError> {
+        let dealt = |()| -> Result<_, StepError> {
             Ok(Dealt {
                 sent: room.take("sent copies")?,
                 received: room.take_rows("received copies", rows)?,
@@ -264,7 +264,6 @@ impl<D> Ctx<'_, D> {
 
 impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
     /// Runs the block; gives what it keeps, and its output.
-    #[allow(clippy::type_complexity)] // two tensors
     pub(super) fn forward(
         &self,
         of: &Ctx<'_, D>,
@@ -298,7 +297,6 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
     }
 
     /// Everything in front of the experts' last projections.
-    #[allow(clippy::type_complexity)] // what is kept, and what must be held
     fn inner(
         &self,
         of: &Ctx<'_, D>,
@@ -316,7 +314,6 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
     }
 
     /// Which experts each token goes to, and copies of tokens by expert.
-    #[allow(clippy::type_complexity)] // what is kept, and what must be held
     fn route(
         &self,
         of: &Ctx<'_, D>,
@@ -375,15 +372,12 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         let (room, device) = (of.room, of.room.device);
         let mut works = Works::new(of, self.shared.is_some(), of.rows())?;
         let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
-        let (mut kept, _counts) = match kept {
-            Some(kept) => {
-                works.fill(of, &norm, x, kept.statistics.view());
-                (kept, None)
-            }
-            None => {
-                let (kept, counts) = self.inner(of, x, &mut works)?;
-                (kept, Some(counts))
-            }
+        let (mut kept, _counts) = if let Some(kept) = kept {
+            works.fill(of, &norm, x, kept.statistics.view());
+            (kept, None)
+        } else {
+            let (kept, counts) = self.inner(of, x, &mut works)?;
+            (kept, Some(counts))
         };
         let mut passing = Passing::<D, S, E>::new(of, residual.view())?;
         let mut d_input: Tensor<D, Tokens, S::Hidden, E> = room.take("expert input gradient")?;

@@ -98,12 +98,7 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         })
     }
 
-    fn norm<'n>(&'n self, of: &Ctx<'_, D>, weight: &'n Param<D, S::Hidden, One, E>) -> Norm<'n, D, S::Hidden, E> {
-        Norm { weight, eps: of.numerics.norm_eps }
-    }
-
     /// The input of the module's layer.
-    #[allow(clippy::type_complexity)] // what is kept, and the output
     pub(super) fn forward(
         &self,
         of: &Ctx<'_, D>,
@@ -125,30 +120,23 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
             }
             None => self.embed(of, kept.embedding.view_mut().reshaped(n), table, ids),
         }
-        self.token_norm_of(of).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
-        self.norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
-        self.norm(of, &self.hidden_norm).statistics(of, kept.hidden_rows.view_mut(), works.hidden.view());
+        norm(of, &self.token_norm).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
+        norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
+        norm(of, &self.hidden_norm).statistics(of, kept.hidden_rows.view_mut(), works.hidden.view());
         self.input(of, &kept, &mut works);
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("entrance output")?;
-        match &mut works.shared {
-            Some(shared) => {
-                of.gather(shared.input.view_mut(), works.input.view());
-                let (columns, input) = (shared.columns.view_mut(), shared.input.view());
-                gemm::forward(room.device, columns, input, self.projection.view(), Into::Set);
-                of.comm.gather_columns(room.device, shared.output.view_mut(), shared.columns.view(), n);
-                // Each rank has all of it: no sum, but its own tokens.
-                of.reduce(output.view_mut(), shared.output.view());
-            }
-            None => {
-                let output = output.view_mut().reshaped::<Tokens, Shard<S::Hidden>>(n);
-                gemm::forward(room.device, output, works.input.view(), self.projection.view(), Into::Set);
-            }
+        if let Some(shared) = &mut works.shared {
+            of.gather(shared.input.view_mut(), works.input.view());
+            let (columns, input) = (shared.columns.view_mut(), shared.input.view());
+            gemm::forward(room.device, columns, input, self.projection.view(), Into::Set);
+            of.comm.gather_columns(room.device, shared.output.view_mut(), shared.columns.view(), n);
+            // Each rank has all of it: no sum, but its own tokens.
+            of.reduce(output.view_mut(), shared.output.view());
+        } else {
+            let output = output.view_mut().reshaped::<Tokens, Shard<S::Hidden>>(n);
+            gemm::forward(room.device, output, works.input.view(), self.projection.view(), Into::Set);
         }
         Ok((kept, output))
-    }
-
-    fn token_norm_of(&self, of: &Ctx<'_, D>) -> Norm<'_, D, S::Hidden, E> {
-        self.norm(of, &self.token_norm)
     }
 
     /// Rows of the table for the tokens so many further; where there are none, for those that are there, which nothing is
@@ -181,9 +169,9 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
     /// Both norms' outputs, side by side.
     fn input(&self, of: &Ctx<'_, D>, kept: &Kept<D, S, E>, works: &mut Works<D, S, E>) {
         let Works { hidden, half, input, .. } = works;
-        self.token_norm_of(of).forward(of, half.view_mut(), kept.embedding.view(), kept.token_rows.view());
+        norm(of, &self.token_norm).forward(of, half.view_mut(), kept.embedding.view(), kept.token_rows.view());
         side(of, input.view_mut(), half.view(), 0);
-        self.norm(of, &self.hidden_norm).forward(of, half.view_mut(), hidden.view(), kept.hidden_rows.view());
+        norm(of, &self.hidden_norm).forward(of, half.view_mut(), hidden.view(), kept.hidden_rows.view());
         side(of, input.view_mut(), half.view(), 1);
     }
 
@@ -199,23 +187,20 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
     ) -> Result<(), StepError> {
         let (device, n) = (of.room.device, of.room.lengths);
         let mut works = Works::new(of)?;
-        self.norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
+        norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
         self.input(of, kept, &mut works);
-        match &mut works.shared {
-            Some(shared) => {
-                of.gather(shared.input.view_mut(), works.input.view());
-                of.gather(shared.output.view_mut(), residual.view());
-                of.comm.own_columns(device, shared.columns.view_mut(), shared.output.view());
-                gemm::weight(device, gradients.of(&self.projection), shared.columns.view(), shared.input.view());
-                let (d_input, columns) = (shared.input.view_mut(), shared.columns.view());
-                gemm::input(device, d_input, columns, self.projection.view(), Into::Set);
-                of.reduce(works.input.view_mut(), shared.input.view());
-            }
-            None => {
-                let dy = residual.view().reshaped::<Tokens, Shard<S::Hidden>>(n);
-                gemm::weight(device, gradients.of(&self.projection), dy, works.input.view());
-                gemm::input(device, works.input.view_mut(), dy, self.projection.view(), Into::Set);
-            }
+        if let Some(shared) = &mut works.shared {
+            of.gather(shared.input.view_mut(), works.input.view());
+            of.gather(shared.output.view_mut(), residual.view());
+            of.comm.own_columns(device, shared.columns.view_mut(), shared.output.view());
+            gemm::weight(device, gradients.of(&self.projection), shared.columns.view(), shared.input.view());
+            let (d_input, columns) = (shared.input.view_mut(), shared.columns.view());
+            gemm::input(device, d_input, columns, self.projection.view(), Into::Set);
+            of.reduce(works.input.view_mut(), shared.input.view());
+        } else {
+            let dy = residual.view().reshaped::<Tokens, Shard<S::Hidden>>(n);
+            gemm::weight(device, gradients.of(&self.projection), dy, works.input.view());
+            gemm::input(device, works.input.view_mut(), dy, self.projection.view(), Into::Set);
         }
         half(of, works.half.view_mut(), works.input.view(), 0);
         let (dw, rows) = (gradients.of(&self.token_norm), kept.token_rows.view());
@@ -250,6 +235,14 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
             embedding::backward(device, gradients.of(&table.table), ids, dx, first);
         }
     }
+}
+
+/// A norm of the module.
+fn norm<'n, D, H, E: Format>(of: &Ctx<'_, D>, weight: &'n Param<D, H, One, E>) -> Norm<'n, D, H, E>
+where
+    D: Device,
+{
+    Norm { weight, eps: of.numerics.norm_eps }
 }
 
 /// One of two hidden states side by side.

@@ -111,8 +111,8 @@ fn assert_rows(elements: usize, rows: usize, width: usize) {
 #[cfg(test)]
 mod tests {
     use super::{
-        add, add_columns, broadcast_head, columns, convert, fill, reduce_heads, scale_rows_sigmoid,
-        scale_rows_sigmoid_backward, set_columns,
+        Columns, add, convert, copy_columns, fill, scale_rows_sigmoid, scale_rows_sigmoid_backward, share_columns,
+        sum_columns,
     };
     use crate::ops::testing::{assert_close, assert_gradient, assert_same, random, weighted, widened};
     use crate::{Bf16, Float};
@@ -152,15 +152,16 @@ mod tests {
 
     #[test]
     fn ranges_of_columns() {
+        let of = |all, first| Columns { all, first };
         let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let mut out = [0.0; 4];
-        columns(&mut out, &x, 2, 3, 1, 2);
-        assert_same("columns", &out, &[2.0, 3.0, 5.0, 6.0]);
+        copy_columns(&mut out, of(2, 0), &x, of(3, 1), 2);
+        assert_same("out", &out, &[2.0, 3.0, 5.0, 6.0]);
         let mut whole = x;
-        set_columns(&mut whole, &[7.0, 8.0, 9.0, 10.0], 2, 3, 0, 2);
-        assert_same("set", &whole, &[7.0, 8.0, 3.0, 9.0, 10.0, 6.0]);
-        add_columns(&mut whole, &[100.0, 200.0], 2, 3, 2, 1);
-        assert_same("added", &whole, &[7.0, 8.0, 103.0, 9.0, 10.0, 206.0]);
+        copy_columns(&mut whole, of(3, 0), &[7.0, 8.0, 9.0, 10.0], of(2, 0), 2);
+        assert_same("whole", &whole, &[7.0, 8.0, 3.0, 9.0, 10.0, 6.0]);
+        copy_columns(&mut whole, of(3, 2), &x, of(3, 0), 1);
+        assert_same("one", &whole, &[7.0, 8.0, 1.0, 9.0, 10.0, 4.0]);
     }
 
     #[test]
@@ -168,9 +169,10 @@ mod tests {
         let (tokens, heads, width, offset, part_width) = (2, 3, 5, 1, 2);
         let mut rng = fastrand::Rng::with_seed(17);
         let (out, part) = (random(&mut rng, tokens * heads * width), random(&mut rng, tokens * part_width));
+        let (to, from) = (Columns { all: width, first: offset }, Columns { all: part_width, first: 0 });
         let broadcast = |part: &[f32]| {
             let mut out = out.clone();
-            broadcast_head(&mut out, part, heads, width, offset);
+            share_columns(&mut out, to, heads, part, from, part_width);
             out
         };
         let filled = broadcast(&part);
@@ -181,8 +183,8 @@ mod tests {
         }
         let d = random(&mut rng, out.len());
         let mut d_part = vec![f32::NAN; part.len()];
-        reduce_heads(&mut d_part, &d, heads, width, offset);
+        sum_columns(&mut d_part, from, heads, &d, to, part_width);
         assert_gradient("part", &part, &d_part, |part| weighted(&broadcast(part), &d));
-        broadcast_head::<f32>(&mut [], &[], heads, width, offset);
+        share_columns::<f32>(&mut [], to, heads, &[], from, part_width);
     }
 }

@@ -7,23 +7,23 @@ use crate::{Memory, View, ViewMut};
 operation! {
     /// Matrix products of linear layers, with sums in f32.
     Gemm {
-        /// y [m, n] = x [m, k] wᵀ with w [n, k], or that much more; of `[m, n, k]`.
+        /// y `[m, n]` = x `[m, k]` wᵀ with w `[n, k]`, or that much more; of `[m, n, k]`.
         fn gemm_forward[Y: Format, X: Format, W: Format](
             y: Mut<'_, Self, Y>, x: Ref<'_, Self, X>, w: Ref<'_, Self, W>, size: [usize; 3], adds: bool);
-        /// dx [m, k] = dy [m, n] w with w [n, k], or that much more.
+        /// dx `[m, k]` = dy `[m, n]` w with w `[n, k]`, or that much more.
         fn gemm_input[Y: Format, X: Format, W: Format](
             dx: Mut<'_, Self, X>, dy: Ref<'_, Self, Y>, w: Ref<'_, Self, W>, size: [usize; 3], adds: bool);
-        /// dw [n, k] += dyᵀ x with dy [m, n], x [m, k].
+        /// dw `[n, k]` += dyᵀ x with dy `[m, n]`, x `[m, k]`.
         fn gemm_weight[Y: Format, X: Format](
             dw: Mut<'_, Self, f32>, dy: Ref<'_, Self, Y>, x: Ref<'_, Self, X>, size: [usize; 3]);
-        /// y [m, n] += bias [n] in every row.
+        /// y `[m, n]` += bias `[n]` in every row.
         fn bias_forward[Y: Format, W: Format](y: Mut<'_, Self, Y>, bias: Ref<'_, Self, W>, size: [usize; 2]);
-        /// db [n] += the sums of the columns of dy [m, n].
+        /// db `[n]` += the sums of the columns of dy `[m, n]`.
         fn bias_backward[Y: Format](db: Mut<'_, Self, f32>, dy: Ref<'_, Self, Y>, size: [usize; 2]);
-        /// y [m, n] += bias [n] times each row's scale.
+        /// y `[m, n]` += bias `[n]` times each row's scale.
         fn scaled_bias_forward[Y: Format, W: Format](
             y: Mut<'_, Self, Y>, bias: Ref<'_, Self, W>, scale: Ref<'_, Self, f32>, n: usize);
-        /// db [n] += the sums of the columns of dy [m, n], each row times its scale; the gradients of the scales grow.
+        /// db `[n]` += the sums of the columns of dy `[m, n]`, each row times its scale; the gradients of the scales grow.
         fn scaled_bias_backward[Y: Format, W: Format](
             db: Mut<'_, Self, f32>, d_scale: Mut<'_, Self, f32>, dy: Ref<'_, Self, Y>, bias: Ref<'_, Self, W>,
             scale: Ref<'_, Self, f32>, n: usize);

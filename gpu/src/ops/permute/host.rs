@@ -73,7 +73,7 @@ pub fn gather<T: Float>(rows: &mut [T], x: &[T], order: &[i32], k: usize, width:
     }
 }
 
-/// rows[places[i]] = x[i], of rows and x `[places.len(), width]`: each row goes to its place.
+/// Each row of x `[places.len(), width]` goes to its place among rows: `rows[places[i]] = x[i]`.
 pub fn scatter<T: Float>(rows: &mut [T], x: &[T], places: &[i32], width: usize) {
     assert!(width > 0 && x.len() == places.len() * width && rows.len() == x.len(), "rows and their places");
     for (x, place) in x.chunks_exact(width).zip(places) {
