@@ -5,9 +5,10 @@ use super::error::{Library, NoDevice};
 use crate::Float;
 use core::fmt::Write as _;
 use cudarc::nvrtc::{CompileError, CompileOptions, Ptx, compile_ptx_with_opts};
+use std::sync::{Mutex, PoisonError};
 
-/// The sources, the shared one first.
-const SOURCES: [(&str, &str); 12] = [
+/// The sources by name, the shared one first.
+pub const SOURCES: [(&str, &str); 12] = [
     ("cuda/prelude.cu", include_str!("prelude.cu")),
     ("ops/activation/kernel.cu", include_str!("../ops/activation/kernel.cu")),
     ("ops/adamw/kernel.cu", include_str!("../ops/adamw/kernel.cu")),
@@ -47,11 +48,26 @@ impl Kind {
     }
 }
 
+/// Compiled units, by virtual architecture and formats: each takes a second, and many devices may be opened.
+static COMPILED: Mutex<Vec<(String, Kind, Kind, Ptx)>> = Mutex::new(Vec::new());
+
 /// The PTX of all kernels, for one virtual architecture (`compute_80`), a format of activations and one of weights.
 ///
 /// # Errors
 /// If there is no compiler, or it refuses.
 pub fn ptx(architecture: &str, activations: Kind, weights: Kind) -> Result<Ptx, NoDevice> {
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_it =
+        |(name, x, w, _): &&(String, Kind, Kind, Ptx)| (name.as_str(), *x, *w) == (architecture, activations, weights);
+    if let Some((.., ptx)) = compiled.iter().find(is_it) {
+        return Ok(ptx.clone());
+    }
+    let ptx = compile(architecture, activations, weights)?;
+    compiled.push((architecture.to_owned(), activations, weights, ptx.clone()));
+    Ok(ptx)
+}
+
+fn compile(architecture: &str, activations: Kind, weights: Kind) -> Result<Ptx, NoDevice> {
     // SAFETY: the call only tries to load a library by name, and cudarc loads the same one later. Asked first, since
     // cudarc panics where the library is missing.
     #[allow(unsafe_code)]

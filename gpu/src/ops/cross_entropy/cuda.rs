@@ -6,7 +6,7 @@ use crate::cuda::launch::{Blocks, In, Narrow, Number, Out, Wide};
 use crate::device::{Format, Memory as _, Mut, Ref};
 
 crate::cuda::launch::kernels! {
-    fn mask[]<f32, f32>(logits: Out<f32>, rows: Wide, width: Narrow, from: Narrow);
+    fn mask_columns[]<f32, f32>(logits: Out<f32>, rows: Wide, width: Narrow, from: Narrow);
     fn row_max[]<f32, f32>(max: Out<f32>, logits: In<f32>, rows: Wide, width: Narrow);
     fn row_sum[]<f32, f32>(
         sum: Out<f32>, target: Out<f32>, logits: In<f32>, max: In<f32>, labels: In<i64>, first: Wide, rows: Wide,
@@ -22,7 +22,7 @@ impl CrossEntropy for Cuda {
     fn mask(&self, logits: Mut<'_, Self, f32>, width: usize, from: usize) {
         assert!(width > 0 && logits.len().is_multiple_of(width) && from <= width, "columns of logits");
         let rows = logits.len() / width;
-        mask(self, Blocks::rows(rows, width - from), logits, rows, width, from);
+        mask_columns(self, Blocks::rows(rows, width), logits, rows, width, from);
     }
 
     fn row_max(&self, max: Mut<'_, Self, f32>, logits: Ref<'_, Self, f32>, width: usize) {
