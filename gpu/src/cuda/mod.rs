@@ -267,20 +267,4 @@ fn context(ordinal: usize) -> Result<Arc<CudaContext>, NoDevice> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Cuda, Library, NoDevice};
-
-    /// Runs everywhere: with a driver the absent device is refused by number, without one by the library's name.
-    #[test]
-    fn an_absent_device_is_an_error_that_says_what_was_looked_for() {
-        match Cuda::open(4096, None) {
-            Err(NoDevice::NoDriver) => assert!(NoDevice::NoDriver.to_string().contains("libcuda.so")),
-            Err(NoDevice::Absent { ordinal, count }) => assert!(ordinal == 4096 && count < 4096),
-            Err(NoDevice::Driver(error)) => assert!(!error.is_empty()),
-            Err(other) => panic!("{other}"),
-            Ok(_) => panic!("no machine has so many devices"),
-        }
-        let text = NoDevice::NoLibrary(Library::Cublas).to_string();
-        assert!(text.contains("libcublas.so"), "{text}");
-    }
-}
+mod tests;
