@@ -52,8 +52,8 @@ struct Inner {
 struct Scratch {
     /// cuBLAS's.
     workspace: Option<Buffer<i32>>,
-    /// A gradient in f32 as its product with another format takes it: that of router logits.
-    narrow: Option<Space<Bf16>>,
+    /// A gradient in f32 as its product with another format takes it: that of router logits, the sum of two.
+    halves: Option<[Space<Bf16>; 2]>,
     /// Rotary frequencies, with the base and the dimensions that they are of.
     frequencies: Option<Space<f32>>,
     made_of: Option<(u32, usize)>,
@@ -104,11 +104,11 @@ impl Cuda {
     }
 
     /// Bytes of what [`Device::prepare`] sets aside for a model: a workspace of cuBLAS, 32 MiB on Hopper and later and 4 MiB
-    /// before; the gradient of router logits in bf16, tokens x experts x 2; rotary frequencies, half of a head's width x 4.
+    /// before; the gradient of router logits in two parts of bf16, tokens x experts x 4; rotary frequencies, half of a head's width x 4.
     #[must_use]
     pub fn scratch_bytes(&self, lengths: &Lengths) -> u64 {
         let [workspace, narrow, frequencies] = self.scratch_lens(lengths);
-        (workspace * size_of::<i32>() + narrow * size_of::<Bf16>() + frequencies * size_of::<f32>()) as u64
+        (workspace * size_of::<i32>() + 2 * narrow * size_of::<Bf16>() + frequencies * size_of::<f32>()) as u64
     }
 
     fn scratch_lens(&self, lengths: &Lengths) -> [usize; 3] {
@@ -192,14 +192,14 @@ impl Cuda {
         self.0.blas.multiply(product);
     }
 
-    /// Lends scratch for so many numbers in bf16.
-    pub(crate) fn with_narrow(&self, len: usize, then: impl FnOnce(Mut<'_, Self, Bf16>)) {
+    /// Lends scratch for so many numbers in bf16, twice.
+    pub(crate) fn with_halves(&self, len: usize, then: impl FnOnce(Mut<'_, Self, Bf16>, Mut<'_, Self, Bf16>)) {
         let mut scratch = self.0.scratch.borrow_mut();
-        let Some(Space(buffer, room)) = &mut scratch.narrow else {
+        let Some([Space(upper, room), Space(lower, _)]) = &mut scratch.halves else {
             panic!("a device is prepared before it multiplies")
         };
         assert!(len <= *room, "{len} numbers to be multiplied in another format, and room for {room}");
-        then(Mut { buffer, start: 0, len });
+        then(Mut { buffer: upper, start: 0, len }, Mut { buffer: lower, start: 0, len });
     }
 
     /// Shows the frequencies of a rotation, which lie in scratch: made when another was the last.
@@ -230,9 +230,10 @@ impl Cuda {
             scratch.workspace = Some(buffer);
             self.0.is_prepared.set(true);
         }
-        if scratch.narrow.as_ref().is_none_or(|narrowed| narrowed.1 < narrow) {
-            scratch.narrow = None;
-            scratch.narrow = Some(Space(self.allocate_now(narrow)?, narrow));
+        if scratch.halves.as_ref().is_none_or(|[Space(_, room), _]| *room < narrow) {
+            scratch.halves = None;
+            let [upper, lower] = [self.allocate_now(narrow)?, self.allocate_now(narrow)?];
+            scratch.halves = Some([Space(upper, narrow), Space(lower, narrow)]);
         }
         if scratch.frequencies.as_ref().is_none_or(|made| made.1 < frequencies) {
             (scratch.frequencies, scratch.made_of) = (None, None);

@@ -1,5 +1,5 @@
 //! The products on a CUDA device, by cuBLAS. It takes two matrices of one format, and makes one of that or of f32: where
-//! a gradient in f32 meets bf16, it is rounded to bf16 first, into scratch.
+//! a gradient in f32 meets bf16, it is the sum of two matrices of bf16, in scratch, and the product is that of both.
 
 use super::Gemm;
 use crate::Bf16;
@@ -14,7 +14,7 @@ crate::cuda::launch::kernels! {
     fn scaled_bias_forward[X, W]<X, W>(y: Out<X>, bias: In<W>, scale: In<f32>, rows: Wide, width: Narrow);
     fn scaled_bias_backward[X]<X, X>(db: Out<f32>, dy: In<X>, scale: In<f32>, rows: Wide, width: Narrow);
     // A gradient in f32, whose format is a type that is not said to be it.
-    fn narrow_gradient[A]<Bf16, Bf16>(out: Out<Bf16>, x: In<A>, n: Wide);
+    fn split[A]<Bf16, Bf16>(upper: Out<Bf16>, lower: Out<Bf16>, x: In<A>, n: Wide);
     fn scaled_bias_scale[X, W]<X, W>(d_scale: Out<f32>, dy: In<X>, bias: In<W>, rows: Wide, width: Narrow);
 }
 
@@ -124,19 +124,21 @@ fn product<C: Format, A: Format, B: Format>(
         return;
     }
     let (output, c) = (Kind::of::<C>(), c.read().address());
-    let multiply = |a: Matrix, b: Matrix, inputs: Kind| {
+    let multiply = |a: Matrix, b: Matrix, inputs: Kind, adds: bool| {
         assert!(output == inputs || output == Kind::F32, "cuBLAS makes no bf16 of f32");
         device.multiply(&Product { a, b, inputs, c, output, sizes, adds });
     };
     match (Kind::of::<A>(), Kind::of::<B>()) {
         (Kind::F32, Kind::Bf16) => {
-            device.with_narrow(a.len(), |mut narrow| {
-                narrow_gradient(device, Blocks::elements(a.len()), narrow.again(), a, a.len());
-                multiply(matrix(narrow.read(), a_way), matrix(b, b_way), Kind::Bf16);
+            device.with_halves(a.len(), |mut upper, mut lower| {
+                split(device, Blocks::elements(a.len()), upper.again(), lower.again(), a, a.len());
+                // The smaller part first: what it is rounded to is then far below the other's rounding.
+                multiply(matrix(lower.read(), a_way), matrix(b, b_way), Kind::Bf16, adds);
+                multiply(matrix(upper.read(), a_way), matrix(b, b_way), Kind::Bf16, true);
             });
         }
         (Kind::Bf16, Kind::F32) => panic!("no product of the step has weights in f32 and activations in bf16"),
-        (inputs, _) => multiply(matrix(a, a_way), matrix(b, b_way), inputs),
+        (inputs, _) => multiply(matrix(a, a_way), matrix(b, b_way), inputs, adds),
     }
 }
 

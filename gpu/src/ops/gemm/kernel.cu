@@ -27,8 +27,12 @@ KERNEL scaled_bias_backward(f32 *db, const X *dy, const f32 *scale, u64 rows, u3
     column_sums(db, rows, width, [=](u64 row, u32 column) { return scale[row] * to(dy[row * width + column]); });
 }
 
-KERNEL narrow_gradient(X *out, const f32 *x, u64 n) {
-    for EACH(i, n) set(out[i], x[i]);
+// x as the sum of two numbers of format X: twice as many digits as one has.
+KERNEL split(X *upper, X *lower, const f32 *x, u64 n) {
+    for EACH(i, n) {
+        set(upper[i], x[i]);
+        set(lower[i], x[i] - to(upper[i]));
+    }
 }
 
 // d_scale [rows] += dy bias
