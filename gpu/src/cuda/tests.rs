@@ -119,6 +119,8 @@ trait Case {
 fn same<C: Case>() {
     let Some((device, _guard)) = device() else { return };
     let host = Host::new(1);
+    let mut spec = Spec::DEFAULT;
+    spec.architecture = moe_model_core::preset::MIXTRAL_8X7B;
     let lengths = Lengths {
         batch: 2,
         tokens: 160,
@@ -130,7 +132,7 @@ fn same<C: Case>() {
         value: 64,
         rope: 64,
         experts: 64,
-        ..Lengths::of(&Plan::new(Spec::DEFAULT).expect("it is legal"), 0)
+        ..Lengths::of(&Plan::new(spec).expect("it is legal"), 0)
     };
     host.prepare(&lengths);
     device.prepare(&lengths);
