@@ -1,0 +1,40 @@
+//! What tests on a CUDA device share.
+
+use moe_model_gpu::Cuda;
+use moe_model_gpu::cuda::NoDevice;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A device of so many bytes, if there is one.
+pub(crate) fn device(budget: Option<u64>) -> Option<Cuda> {
+    match Cuda::open(0, budget) {
+        Ok(device) => Some(device),
+        Err(error @ (NoDevice::NoDriver | NoDevice::NoLibrary(_) | NoDevice::Absent { .. })) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// One device at a time: its pool is the GPU's.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Panics where the root of the mean square of differences is more than so much of that of a tensor's numbers.
+#[track_caller]
+pub(crate) fn assert_near(what: &str, got: &[(String, Vec<f32>)], expected: &[(String, Vec<f32>)], tolerance: f32) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let mut worst = (0.0, "");
+    for ((name, got), (_, expected)) in got.iter().zip(expected) {
+        assert_eq!(got.len(), expected.len(), "{what} {name}");
+        let off: f32 = got.iter().zip(expected).map(|(got, expected)| (got - expected).powi(2)).sum();
+        let all: f32 = expected.iter().map(|x| x.powi(2)).sum();
+        let off = if off > 0.0 { (off / all).sqrt() } else { off };
+        // No number is below none.
+        assert!(off <= tolerance, "{what} {name}: {off} of its size is another than on the CPU");
+        worst = if off > worst.0 { (off, name) } else { worst };
+    }
+    println!("{what}: {:.1e} at most, of {}", worst.0, worst.1);
+}
