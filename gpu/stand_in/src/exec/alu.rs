@@ -151,6 +151,7 @@ fn to_single(x: f64) -> f32 {
 }
 
 /// `s + error`, where `s` is nearest to the sum, rounded in a direction to f32.
+#[allow(clippy::float_cmp)] // exact
 fn directed(s: f64, error: f64, rounding: Rounding) -> f32 {
     let nearest = to_single(s);
     if !nearest.is_finite() && s.is_finite() {
@@ -166,7 +167,6 @@ fn directed(s: f64, error: f64, rounding: Rounding) -> f32 {
     let is_above = there > s || (there == s && error < 0.0);
     let is_below = there < s || (there == s && error > 0.0);
     match rounding {
-        Rounding::Nearest => nearest,
         Rounding::Down if is_above => nearest.next_down(),
         Rounding::Up if is_below => nearest.next_up(),
         Rounding::Zero if is_above && s > 0.0 => nearest.next_down(),
@@ -177,6 +177,7 @@ fn directed(s: f64, error: f64, rounding: Rounding) -> f32 {
 
 /// `a * b + c`, rounded once.
 #[inline]
+#[must_use]
 pub fn fma(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
     if rounding == Rounding::Nearest {
         return a.mul_add(b, c);
@@ -248,7 +249,7 @@ pub fn unary(op: Unary, ty: Type, ftz: bool, a: &Lanes) -> Lanes {
         (Unary::ReverseBits, _) => one(a, |x| (x & mask_of(ty)).reverse_bits() >> (64 - 8 * ty.bytes())),
         (Unary::HighestBit, _) => one(a, |x| {
             let x = if ty.is_signed() && signed(x, ty) < 0 { !x } else { x } & mask_of(ty);
-            if x == 0 { 0xffff_ffff } else { u64::from(63 - x.leading_zeros()) }
+            if x == 0 { 0xffff_ffff } else { u64::from(x.ilog2()) }
         }),
         _ => *a,
     }
@@ -336,6 +337,7 @@ pub fn binary(op: Binary, ty: Type, rounding: Rounding, ftz: bool, saturate: boo
     }
 }
 
+#[allow(clippy::float_cmp)] // exact
 fn single_binary(op: Binary, rounding: Rounding, ftz: bool, saturate: bool, a: &Lanes, b: &Lanes) -> Lanes {
     let plain = rounding == Rounding::Nearest && !ftz && !saturate;
     let bits = |x: f32| u64::from(x.to_bits());
@@ -535,6 +537,7 @@ pub fn compare(comparison: Comparison, ty: Type, ftz: bool, a: &Lanes, b: &Lanes
 
 /// How a conversion is done.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // the opcode's suffixes
 pub struct Conversion {
     /// The result's type.
     pub to: Type,

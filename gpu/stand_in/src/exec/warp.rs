@@ -7,6 +7,7 @@ use crate::ptx::instruction::{
     ALWAYS, Atomic, Binary, Entry, Instruction, Logic, Op, Register, Shuffle, Space, Type, Unary, Vote,
 };
 use crate::report::{Code, Fault};
+use core::cmp::Ordering;
 
 /// Why a warp stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,12 +142,10 @@ impl Warp {
             let (mut at, mut mask, mut join) = (u32::MAX, 0, u32::MAX);
             for lane in each(runnable) {
                 let here = self.at[lane];
-                if here < at {
-                    (join, at, mask) = (at, here, 1 << lane);
-                } else if here == at {
-                    mask |= 1 << lane;
-                } else {
-                    join = join.min(here);
+                match here.cmp(&at) {
+                    Ordering::Less => (join, at, mask) = (at, here, 1 << lane),
+                    Ordering::Equal => mask |= 1 << lane,
+                    Ordering::Greater => join = join.min(here),
                 }
             }
             loop {
