@@ -303,13 +303,16 @@ fn scalar(d: &Driver, h: Handle, at: In<u8>, ty: Type) -> Result<f64, Fault> {
     Ok(widen(u64::from_le_bytes(bits), ty))
 }
 
+/// A matrix as a caller gives it: address, type, leading dimension, stride.
+type Given = (u64, u32, i32, i64);
+
 /// The arguments of `cublasGemmStridedBatchedEx`.
 fn gemm(
     number: usize,
     operations: (u32, u32),
     (m, n, k): (i32, i32, i32),
     (alpha, beta): (In<u8>, In<u8>),
-    (a, b, c): ((u64, u32, i32, i64), (u64, u32, i32, i64), (u64, u32, i32, i64)),
+    (a, b, c): (Given, Given, Given),
     batch: i32,
     compute: u32,
 ) -> i32 {
@@ -322,14 +325,14 @@ fn gemm(
             64 | 65 => Type::F16,
             _ => return Err(Fault::new(Code::NotSupported, format!("cublasComputeType {compute}"))),
         };
-        let matrix = |(at, ty, leading, stride): (u64, u32, i32, i64), operation: u32| {
+        let matrix = |(at, ty, leading, stride): Given, operation: u32| {
             Ok::<_, Fault>(Matrix { at, ty: type_of(ty)?, leading, is_transposed: is_transposed(operation)?, stride })
         };
         let (a, b, c) = (matrix(a, operations.0)?, matrix(b, operations.1)?, matrix(c, 0)?);
         let is_known = match (a.ty, c.ty) {
             (Type::F64, Type::F64) => scale == Type::F64,
             (Type::F64, _) | (_, Type::F64) => false,
-            (Type::F32, Type::F32) | (_, Type::F32) => scale == Type::F32,
+            (_, Type::F32) => scale == Type::F32,
             (from, to) => from == to,
         };
         if a.ty != b.ty || !is_known {

@@ -327,6 +327,25 @@ impl Memory {
         Fault::new(Code::IllegalAddress, format!("{bytes} bytes at {address:#x}: {place}"))
     }
 
+    /// Reads as [`load`](Self::load) does, if that is quickly seen to be right.
+    #[inline]
+    #[must_use]
+    pub fn quick_load(&self, address: u64, bytes: u32, hint: usize) -> Option<u64> {
+        let a = self.allocations.get(hint)?;
+        let offset = address.wrapping_sub(a.base);
+        if offset >= a.bytes || u64::from(bytes) > a.bytes - offset {
+            return None;
+        }
+        #[allow(clippy::cast_possible_truncation)] // an offset into pages that are in memory
+        let (page, at) = (a.pages.get(offset as usize / PAGE)?, offset as usize % PAGE);
+        let Page::Written(w) = page else { return None };
+        let wanted = ((1_u64 << bytes) - 1) << (at % 64);
+        if w.mask[at / 64] & wanted != wanted {
+            return None;
+        }
+        Some(number(w.data.get(at..at + bytes as usize)?))
+    }
+
     /// Reads an aligned number of 1, 2, 4 or 8 bytes.
     ///
     /// # Errors
@@ -370,7 +389,7 @@ impl Memory {
         let (page, at) = (&mut self.allocations[index].pages[offset / PAGE], offset % PAGE);
         let w = page.written();
         w.mask[at / 64] |= ((1_u64 << bytes) - 1) << (at % 64);
-        w.data[at..at + bytes as usize].copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
+        place_number(&mut w.data[at..at + bytes as usize], value);
         Ok(())
     }
 
@@ -470,16 +489,21 @@ impl Memory {
             return Ok(());
         }
         let (index, offset) = self.locate(address, to.len() as u64, &mut 0)?;
-        for i in 0..to.len() {
+        let mut i = 0;
+        while i < to.len() {
+            // Up to the next 64 bytes at once.
             let at = (offset + i) % PAGE;
+            let len = (64 - at % 64).min(to.len() - i);
+            let wanted = if len == 64 { !0 } else { ((1_u64 << len) - 1) << (at % 64) };
             let is_written = match &self.allocations[index].pages[(offset + i) / PAGE] {
-                Page::Written(w) => w.mask[at / 64] >> (at % 64) & 1 == 1,
+                Page::Written(w) => w.mask[at / 64] & wanted == wanted,
                 Page::Filled(_) => true,
                 Page::Fresh => false,
             };
             if !is_written {
-                return Err(self.unwritten(address + i as u64, 1));
+                return Err(self.unwritten(address + i as u64, u32::try_from(len).unwrap_or(64)));
             }
+            i += len;
         }
         Ok(())
     }
@@ -538,10 +562,28 @@ pub struct Extract {
     bytes: u64,
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(all)
+/// A number of 1, 2, 4 or 8 bytes.
+#[inline]
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        [a] => a.into(),
+        _ => 0,
+    }
+}
+
+/// Puts a number's low 1, 2, 4 or 8 bytes.
+#[inline]
+pub(crate) fn place_number(to: &mut [u8], value: u64) {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    match to.len() {
+        4 => to.copy_from_slice(&[a, b, c, d]),
+        2 => to.copy_from_slice(&[a, b]),
+        8 => to.copy_from_slice(&value.to_le_bytes()),
+        _ => to.copy_from_slice(&[a]),
+    }
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ impl Bench {
             block,
             dynamic_shared,
             parameters: &parameters,
-            most_instructions: 1 << 24,
+            most_instructions: 1 << 26,
         };
         exec::run(&launch, &mut self.memory)
     }
@@ -135,6 +135,7 @@ fn noise(count: usize) -> Vec<f32> {
         .collect()
 }
 
+#[allow(clippy::float_cmp)] // infinities are equal
 fn close(a: &[f32], b: &[f32], within: f32) {
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
@@ -375,6 +376,31 @@ fn adamw_moves_fourteen_bytes_each_way() {
         })
         .collect();
     close(&b.floats(pp, 256), &expected, 1e-6);
+}
+
+#[test]
+#[ignore = "prints how fast it is"]
+fn speed() {
+    let n = 1 << 20;
+    let mut b = Bench::new(KERNELS);
+    let x = noise(n);
+    let (px, py, pz) = (b.f32s(&x), b.f32s(&x), b.empty(4 * n));
+    let (pm, pe) = (b.empty(4 << 16), b.empty(32 << 15));
+    let count = i64::try_from(n).unwrap();
+    let cases: [(&str, [u32; 3], [u32; 3], Vec<Argument>); 4] = [
+        ("vector_add", [512, 1, 1], [256, 1, 1], vec![Pointer(px), Pointer(py), Pointer(pz), I64(count)]),
+        ("row_sum", [256, 1, 1], [256, 1, 1], vec![Pointer(px), Pointer(pz), I32(4096)]),
+        ("matmul", [16, 16, 1], [16, 16, 1], vec![Pointer(px), Pointer(py), Pointer(pm), I32(256), I32(256), I32(256)]),
+        ("elementary", [256, 1, 1], [128, 1, 1], vec![Pointer(px), Pointer(pe), I32(1 << 15)]),
+    ];
+    for (name, grid, block, arguments) in cases {
+        let begun = std::time::Instant::now();
+        let traffic = b.run(name, grid, block, &arguments).unwrap();
+        let seconds = begun.elapsed().as_secs_f64();
+        #[allow(clippy::cast_precision_loss)] // for a person
+        let rate = traffic.lane_instructions as f64 / seconds / 1e6;
+        println!("{name}: {} lane instructions, {seconds:.3} s, {rate:.0} M/s", traffic.lane_instructions);
+    }
 }
 
 // Planted bugs.

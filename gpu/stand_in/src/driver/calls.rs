@@ -108,30 +108,36 @@ extern "C" fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32)
     answer(|d| {
         drop(d.device(ordinal(device)?)?);
         // As an H200 answers; what is not listed is 0.
-        value.put(match attribute {
-            1 | 2 | 3 => 1024,                 // threads of a block, in x, in y
-            4 => 64,                           // in z
-            5 => 0x7fff_ffff,                  // blocks in x
-            6 | 7 => 65535,                    // in y, z
-            8 => 48 << 10,                     // shared memory of a block
-            9 => 64 << 10,                     // constant memory
-            10 => 32,                          // lanes of a warp
-            12 | 82 => 65536,                  // registers of a block, of a multiprocessor
-            13 => 1_980_000,                   // kHz
-            16 => 132,                         // multiprocessors
-            36 => 3_201_000,                   // memory's kHz
-            37 => 6144,                        // its bits
-            38 => 60 << 20,                    // level-2 cache
-            39 => 2048,                        // threads of a multiprocessor
-            40 => 3,                           // copy engines
-            41 | 31 | 83 | 95 | 89 | 115 => 1, // unified addresses, concurrent kernels, managed memory, cooperative launches, pools
-            75 => 9,                           // compute capability
-            81 => 228 << 10,                   // shared memory of a multiprocessor
-            97 => 227 << 10,                   // of a block that asks
-            106 => 32,                         // blocks of a multiprocessor
-            111 => 1 << 10,                    // reserved shared memory
-            _ => 0,
-        })
+        let answers = [
+            (1, 1024),        // threads of a block
+            (2, 1024),        // in x
+            (3, 1024),        // in y
+            (4, 64),          // in z
+            (5, 0x7fff_ffff), // blocks in x
+            (6, 65535),       // in y
+            (7, 65535),       // in z
+            (8, 48 << 10),    // shared memory of a block
+            (9, 64 << 10),    // constant memory
+            (10, 32),         // lanes of a warp
+            (12, 65536),      // registers of a block
+            (13, 1_980_000),  // kHz
+            (16, 132),        // multiprocessors
+            (31, 1),          // concurrent kernels
+            (36, 3_201_000),  // memory's kHz
+            (37, 6144),       // its bits
+            (38, 60 << 20),   // level-2 cache
+            (39, 2048),       // threads of a multiprocessor
+            (40, 3),          // copy engines
+            (41, 1),          // unified addresses
+            (75, 9),          // compute capability, its minor part is 0
+            (81, 228 << 10),  // shared memory of a multiprocessor
+            (82, 65536),      // its registers
+            (97, 227 << 10),  // shared memory of a block that asks
+            (106, 32),        // blocks of a multiprocessor
+            (111, 1 << 10),   // reserved shared memory of a block
+            (115, 1),         // memory pools
+        ];
+        value.put(answers.iter().find(|(a, _)| *a == attribute).map_or(0, |(_, v)| *v))
     })
 }
 

@@ -95,7 +95,6 @@ pub struct Driver {
     handles: Mutex<Handles>,
     allocations: AtomicU64,
     fail_allocation: AtomicU64,
-    start: Instant,
 }
 
 thread_local! {
@@ -130,7 +129,6 @@ impl Driver {
             handles: Mutex::new(Handles { next: 1 << 12, ..Handles::default() }),
             allocations: AtomicU64::new(0),
             fail_allocation: AtomicU64::new(config.fail_allocation),
-            start: Instant::now(),
         }
     }
 

@@ -151,6 +151,7 @@ fn to_single(x: f64) -> f32 {
 }
 
 /// `s + error`, where `s` is nearest to the sum, rounded in a direction to f32.
+#[allow(clippy::float_cmp)] // exact
 fn directed(s: f64, error: f64, rounding: Rounding) -> f32 {
     let nearest = to_single(s);
     if !nearest.is_finite() && s.is_finite() {
@@ -166,7 +167,6 @@ fn directed(s: f64, error: f64, rounding: Rounding) -> f32 {
     let is_above = there > s || (there == s && error < 0.0);
     let is_below = there < s || (there == s && error > 0.0);
     match rounding {
-        Rounding::Nearest => nearest,
         Rounding::Down if is_above => nearest.next_down(),
         Rounding::Up if is_below => nearest.next_up(),
         Rounding::Zero if is_above && s > 0.0 => nearest.next_down(),
@@ -177,6 +177,7 @@ fn directed(s: f64, error: f64, rounding: Rounding) -> f32 {
 
 /// `a * b + c`, rounded once.
 #[inline]
+#[must_use]
 pub fn fma(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
     if rounding == Rounding::Nearest {
         return a.mul_add(b, c);
@@ -248,7 +249,7 @@ pub fn unary(op: Unary, ty: Type, ftz: bool, a: &Lanes) -> Lanes {
         (Unary::ReverseBits, _) => one(a, |x| (x & mask_of(ty)).reverse_bits() >> (64 - 8 * ty.bytes())),
         (Unary::HighestBit, _) => one(a, |x| {
             let x = if ty.is_signed() && signed(x, ty) < 0 { !x } else { x } & mask_of(ty);
-            if x == 0 { 0xffff_ffff } else { u64::from(63 - x.leading_zeros()) }
+            if x == 0 { 0xffff_ffff } else { u64::from(x.ilog2()) }
         }),
         _ => *a,
     }
@@ -336,6 +337,7 @@ pub fn binary(op: Binary, ty: Type, rounding: Rounding, ftz: bool, saturate: boo
     }
 }
 
+#[allow(clippy::float_cmp)] // exact
 fn single_binary(op: Binary, rounding: Rounding, ftz: bool, saturate: bool, a: &Lanes, b: &Lanes) -> Lanes {
     let plain = rounding == Rounding::Nearest && !ftz && !saturate;
     let bits = |x: f32| u64::from(x.to_bits());
@@ -535,6 +537,7 @@ pub fn compare(comparison: Comparison, ty: Type, ftz: bool, a: &Lanes, b: &Lanes
 
 /// How a conversion is done.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // the opcode's suffixes
 pub struct Conversion {
     /// The result's type.
     pub to: Type,
@@ -693,5 +696,121 @@ pub fn atomic(op: Atomic, ty: Type, old: u64, a: u64, b: u64) -> u64 {
                 old - 1
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conversion, atomic, binary, compare, convert, fma, insert, ternary, unary};
+    use crate::ptx::instruction::{Atomic, Binary, Comparison, Rounding, Ternary, Type, Unary};
+
+    fn two(op: Binary, ty: Type, a: u64, b: u64) -> u64 {
+        binary(op, ty, Rounding::Nearest, false, false, &[a; 32], &[b; 32])[31]
+    }
+
+    fn three(op: Ternary, ty: Type, a: u64, b: u64, c: u64) -> u64 {
+        ternary(op, ty, Rounding::Nearest, false, false, &[a; 32], &[b; 32], &[c; 32])[0]
+    }
+
+    fn to(to: Type, from: Type, to_whole: bool, a: u64) -> u64 {
+        let (rounding, ftz, saturate, relu) = (Rounding::Nearest, false, false, false);
+        convert(Conversion { to, from, rounding, to_whole, ftz, saturate, relu }, &[a; 32])[7]
+    }
+
+    fn bits(x: f32) -> u64 {
+        x.to_bits().into()
+    }
+
+    #[test]
+    fn whole_numbers_wrap_at_their_width() {
+        assert_eq!(two(Binary::Add, Type::U32, 0xffff_ffff, 2), 1);
+        assert_eq!(two(Binary::MultiplyHigh, Type::S32, 0xffff_fffe, 3), 0xffff_ffff);
+        assert_eq!(two(Binary::MultiplyHigh, Type::U64, 1 << 63, 6), 3);
+        assert_eq!(two(Binary::MultiplyWide, Type::S32, 0xffff_fffe, 3), (-6_i64).cast_unsigned());
+        assert_eq!(two(Binary::MultiplyWide, Type::U32, 0xffff_ffff, 2), 0x1_ffff_fffe);
+        assert_eq!(two(Binary::Divide, Type::S32, 0xffff_fff9, 2), 0xffff_fffd);
+        assert_eq!(two(Binary::Remainder, Type::S64, (-7_i64).cast_unsigned(), 4), (-3_i64).cast_unsigned());
+        assert_eq!(two(Binary::Minimum, Type::S32, 0xffff_ffff, 1), 0xffff_ffff);
+        assert_eq!(two(Binary::Minimum, Type::U32, 0xffff_ffff, 1), 1);
+        assert_eq!(two(Binary::Divide, Type::U32, 5, 0), 0xffff_ffff);
+    }
+
+    #[test]
+    fn shifts_beyond_the_width_leave_nothing_but_the_sign() {
+        assert_eq!(two(Binary::ShiftLeft, Type::U32, 1, 32), 0);
+        assert_eq!(two(Binary::ShiftRight, Type::U32, !0, 32), 0);
+        assert_eq!(two(Binary::ShiftRight, Type::S32, 0x8000_0000, 99), 0xffff_ffff);
+        assert_eq!(two(Binary::ShiftRight, Type::U64, 1 << 63, 63), 1);
+    }
+
+    #[test]
+    fn bits_are_taken_out_and_put_in() {
+        assert_eq!(three(Ternary::BitFieldExtract, Type::U32, 0xabcd, 4, 8), 0xbc);
+        assert_eq!(three(Ternary::BitFieldExtract, Type::S32, 0xabcd, 4, 8), 0xffff_ffbc);
+        assert_eq!(insert(Type::U64, 0xff, 0x1234, 4, 8), 0x1ff4);
+        assert_eq!(three(Ternary::Permute, Type::U32, 0x4433_2211, 0x8877_6655, 0x5410), 0x6655_2211);
+        assert_eq!(three(Ternary::Lop3(0xe8), Type::U32, 0b1100, 0b1010, 0b0110), 0b1110);
+        assert_eq!(three(Ternary::FunnelLeft { is_clamped: false }, Type::U32, 0x8000_0000, 1, 1), 3);
+        let one = |op, a| unary(op, Type::U32, false, &[a; 32])[0];
+        assert_eq!(one(Unary::LeadingZeros, 1), 31);
+        assert_eq!(one(Unary::ReverseBits, 1), 1 << 31);
+        assert_eq!(one(Unary::CountOnes, 0xf0f0), 8);
+        assert_eq!(one(Unary::HighestBit, 0), 0xffff_ffff);
+    }
+
+    #[test]
+    fn sums_are_rounded_in_the_direction_that_is_asked() {
+        let tiny = f32::MIN_POSITIVE;
+        assert_eq!(fma(1.0, 1.0, tiny, Rounding::Up).to_bits(), 1_f32.next_up().to_bits());
+        assert_eq!(fma(1.0, 1.0, -tiny, Rounding::Down).to_bits(), 1_f32.next_down().to_bits());
+        assert_eq!(fma(1.0, 1.0, tiny, Rounding::Down).to_bits(), 1_f32.to_bits());
+        assert_eq!(fma(-1.0, 1.0, -tiny, Rounding::Zero).to_bits(), (-1_f32).to_bits());
+        // Once, not twice: the product's tail decides.
+        let x = 1.0 + f32::EPSILON;
+        assert_eq!(fma(x, x, -1.0, Rounding::Nearest).to_bits(), x.mul_add(x, -1.0).to_bits());
+    }
+
+    #[test]
+    fn conversions_round_saturate_and_know_nan() {
+        assert_eq!(to(Type::Bf16, Type::F32, false, bits(1.003_906_3)), 0x3f80);
+        assert_eq!(to(Type::Bf16, Type::F32, false, bits(1.011_718_8)), 0x3f82);
+        assert_eq!(to(Type::S32, Type::F32, true, bits(2.5)), 2);
+        assert_eq!(to(Type::S32, Type::F32, true, bits(1e20)), 0x7fff_ffff);
+        assert_eq!(to(Type::U32, Type::F32, true, bits(-3.0)), 0);
+        assert_eq!(to(Type::S32, Type::F32, true, bits(f32::NAN)), 0);
+        assert_eq!(to(Type::S64, Type::S32, false, 0xffff_fffe), (-2_i64).cast_unsigned());
+        assert_eq!(to(Type::U64, Type::U32, false, 0xdead_0000_0001), 1);
+        assert_eq!(to(Type::F32, Type::U32, false, 3), bits(3.0));
+        assert_eq!(to(Type::F32, Type::F32, true, bits(-2.5)), bits(-2.0));
+    }
+
+    #[test]
+    fn comparisons_with_nan_hold_only_where_they_say_so() {
+        let (nan, one) = ([bits(f32::NAN); 32], [bits(1.0); 32]);
+        for (comparison, holds) in [
+            (Comparison::Lt, false),
+            (Comparison::Ne, false),
+            (Comparison::Ltu, true),
+            (Comparison::Neu, true),
+            (Comparison::Nan, true),
+            (Comparison::Num, false),
+        ] {
+            assert_eq!(compare(comparison, Type::F32, false, &nan, &one), if holds { !0 } else { 0 }, "{comparison:?}");
+        }
+        assert_eq!(compare(Comparison::Lt, Type::S32, false, &[0xffff_ffff; 32], &[0; 32]), !0);
+        assert_eq!(compare(Comparison::Lt, Type::U32, false, &[0xffff_ffff; 32], &[0; 32]), 0);
+    }
+
+    #[test]
+    fn atomics_of_every_kind() {
+        let a = |op, ty, old, x| atomic(op, ty, old, x, 9);
+        assert_eq!(a(Atomic::Add, Type::U32, 0xffff_ffff, 1), 0);
+        assert_eq!(a(Atomic::Add, Type::F32, bits(1.0), bits(2.0)), bits(3.0));
+        assert_eq!(a(Atomic::Maximum, Type::S32, 0xffff_ffff, 1), 1);
+        assert_eq!(a(Atomic::Minimum, Type::U32, 0xffff_ffff, 1), 1);
+        assert_eq!(a(Atomic::CompareAndSwap, Type::U32, 4, 4), 9);
+        assert_eq!(a(Atomic::CompareAndSwap, Type::U32, 4, 5), 4);
+        assert_eq!(a(Atomic::Increment, Type::U32, 4, 4), 0);
+        assert_eq!(a(Atomic::Decrement, Type::U32, 0, 7), 7);
     }
 }

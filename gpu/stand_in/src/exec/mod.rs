@@ -212,11 +212,11 @@ fn block(warps: &mut [Warp], around: &mut Surroundings<'_>) -> Result<(), Fault>
     }
     loop {
         let mut waits: Option<(usize, u32)> = None;
-        for index in 0..warps.len() {
-            if warps[index].is_done() {
+        for (index, warp) in warps.iter_mut().enumerate() {
+            if warp.is_done() {
                 continue;
             }
-            if let Pause::Barrier(at) = warps[index].run(around)? {
+            if let Pause::Barrier(at) = warp.run(around)? {
                 match waits {
                     Some((first, other)) if other != at => {
                         let other = around.launch.entry.code[other as usize].line;

@@ -1,5 +1,7 @@
 //! A block's shared memory, and who touched which bytes since the last barrier.
 
+use crate::memory::{number, place_number};
+
 /// Several lanes of one warp read it; the warp is in the low bits.
 const SEVERAL: u16 = 0x4000;
 /// Lanes of several warps read it.
@@ -74,15 +76,35 @@ impl Shared {
         self.data.len()
     }
 
+    /// Reads four bytes as [`load`](Self::load) does, if that is quickly seen to be right.
+    #[inline]
+    pub fn quick_load(&mut self, at: u64, who: Who) -> Option<u64> {
+        let at = usize::try_from(at).ok()?;
+        let value = number(self.data.get(at..at + 4)?);
+        let s = self.shadows.get_mut(at / 4)?;
+        if s.written_at == self.now || s.initialised_at < self.block_began || s.initialised != 0xf {
+            return None;
+        }
+        if s.read_at == self.now {
+            if s.reader == MANY {
+                s.read = 0xf;
+                return Some(value);
+            }
+            if s.reader != who.thread || s.reader_turn != who.turn {
+                return None;
+            }
+        }
+        (s.read_at, s.read, s.reader, s.reader_turn) = (self.now, 0xf, who.thread, who.turn);
+        Some(value)
+    }
+
     /// Reads.
     ///
     /// # Errors
     /// Out of bounds, never written, or a race.
     pub fn load(&mut self, at: u64, bytes: u32, who: Who) -> Result<u64, String> {
         let at = self.touch(at, bytes, Touch::Read, who)?;
-        let mut all = [0; 8];
-        all[..bytes as usize].copy_from_slice(&self.data[at..at + bytes as usize]);
-        Ok(u64::from_le_bytes(all))
+        Ok(number(&self.data[at..at + bytes as usize]))
     }
 
     /// Writes.
@@ -91,7 +113,7 @@ impl Shared {
     /// Out of bounds, or a race.
     pub fn store(&mut self, at: u64, bytes: u32, value: u64, who: Who) -> Result<(), String> {
         let at = self.touch(at, bytes, Touch::Write, who)?;
-        self.data[at..at + bytes as usize].copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
+        place_number(&mut self.data[at..at + bytes as usize], value);
         Ok(())
     }
 
@@ -101,10 +123,8 @@ impl Shared {
     /// Out of bounds, never written, or a race with what is not atomic.
     pub fn exchange(&mut self, at: u64, bytes: u32, who: Who, with: impl Fn(u64) -> u64) -> Result<u64, String> {
         let at = self.touch(at, bytes, Touch::Atomic, who)?;
-        let mut all = [0; 8];
-        all[..bytes as usize].copy_from_slice(&self.data[at..at + bytes as usize]);
-        let old = u64::from_le_bytes(all);
-        self.data[at..at + bytes as usize].copy_from_slice(&with(old).to_le_bytes()[..bytes as usize]);
+        let old = number(&self.data[at..at + bytes as usize]);
+        place_number(&mut self.data[at..at + bytes as usize], with(old));
         Ok(old)
     }
 

@@ -7,6 +7,7 @@ use crate::ptx::instruction::{
     ALWAYS, Atomic, Binary, Entry, Instruction, Logic, Op, Register, Shuffle, Space, Type, Unary, Vote,
 };
 use crate::report::{Code, Fault};
+use core::cmp::Ordering;
 
 /// Why a warp stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,12 +142,10 @@ impl Warp {
             let (mut at, mut mask, mut join) = (u32::MAX, 0, u32::MAX);
             for lane in each(runnable) {
                 let here = self.at[lane];
-                if here < at {
-                    (join, at, mask) = (at, here, 1 << lane);
-                } else if here == at {
-                    mask |= 1 << lane;
-                } else {
-                    join = join.min(here);
+                match here.cmp(&at) {
+                    Ordering::Less => (join, at, mask) = (at, here, 1 << lane),
+                    Ordering::Equal => mask |= 1 << lane,
+                    Ordering::Greater => join = join.min(here),
                 }
             }
             loop {
@@ -540,11 +539,14 @@ impl Warp {
         Ok((values, holds))
     }
 
+    #[inline]
     fn who(&self, lane: usize) -> Who {
-        Who { thread: u16::try_from(self.thread(lane)).unwrap_or(u16::MAX), turn: self.turn }
+        #[allow(clippy::cast_possible_truncation)] // at most 1024 threads
+        Who { thread: self.thread(lane) as u16, turn: self.turn }
     }
 
     /// A generic address's space and the address in it.
+    #[inline]
     fn resolve(space: Space, address: u64) -> (Space, u64) {
         if space != Space::Generic {
             return (space, address);
@@ -583,11 +585,24 @@ impl Warp {
     ) -> Result<(), Fault> {
         let bytes = ty.bytes();
         let all = bytes * u32::try_from(d.len()).unwrap_or(1);
+        let is_plain = bytes >= 4 || !ty.is_signed();
         for lane in each(mask) {
             let start = self.registers[base as usize][lane].wrapping_add_signed(offset);
             let (space, start) = Self::resolve(space, start);
-            if !start.is_multiple_of(all.into()) {
+            if start & u64::from(all - 1) != 0 {
                 return Err(self.misaligned(at, lane, start, all, around));
+            }
+            if let (&[Some(d)], true) = (d, is_plain) {
+                let value = match space {
+                    Space::Global => around.memory.quick_load(start, bytes, around.hint),
+                    Space::Shared if bytes == 4 => around.shared.quick_load(start, self.who(lane)),
+                    _ => None,
+                };
+                if let Some(value) = value {
+                    self.registers[d as usize][lane] = value;
+                    around.traffic.read += if space == Space::Global { u64::from(all) } else { 0 };
+                    continue;
+                }
             }
             for (address, part) in (start..).step_by(bytes as usize).zip(d) {
                 let value = self.load_one(at, lane, (space, address, bytes), around)?;
@@ -663,7 +678,7 @@ impl Warp {
         for lane in each(mask) {
             let start = self.registers[base as usize][lane].wrapping_add_signed(offset);
             let (space, start) = Self::resolve(space, start);
-            if !start.is_multiple_of(all.into()) {
+            if start & u64::from(all - 1) != 0 {
                 return Err(self.misaligned(at, lane, start, all, around));
             }
             for (address, part) in (start..).step_by(bytes as usize).zip(a) {

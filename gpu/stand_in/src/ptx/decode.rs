@@ -204,12 +204,11 @@ impl Decoder<'_> {
         self.count(2)?;
         let m = self.modifiers(suffixes)?;
         let is_known = match op {
-            Unary::Move => true,
             Unary::Not => !m.ty.is_float(),
             Unary::CountOnes | Unary::LeadingZeros | Unary::ReverseBits | Unary::HighestBit => {
                 !m.ty.is_float() && m.ty.bytes() >= 4
             }
-            Unary::Negate | Unary::Absolute => true,
+            Unary::Move | Unary::Negate | Unary::Absolute => true,
             Unary::Sine | Unary::Cosine | Unary::Log2 | Unary::Exp2 | Unary::Tanh => m.ty == Type::F32,
             _ => matches!(m.ty, Type::F32 | Type::F64),
         };
@@ -224,8 +223,7 @@ impl Decoder<'_> {
         let m = self.modifiers(suffixes)?;
         let is_shift = matches!(op, Binary::ShiftLeft | Binary::ShiftRight);
         let is_known = match op {
-            Binary::And | Binary::Or | Binary::Xor => !m.ty.is_float(),
-            Binary::ShiftLeft | Binary::ShiftRight => !m.ty.is_float(),
+            Binary::And | Binary::Or | Binary::Xor | Binary::ShiftLeft | Binary::ShiftRight => !m.ty.is_float(),
             Binary::MultiplyHigh | Binary::Remainder => !m.ty.is_float() && m.ty.bytes() >= 2,
             Binary::MultiplyWide => !m.ty.is_float() && matches!(m.ty.bytes(), 2 | 4),
             Binary::CopySign => matches!(m.ty, Type::F32 | Type::F64),
@@ -318,7 +316,6 @@ impl Decoder<'_> {
                 ["wide", rest @ ..] => self.binary(Binary::MultiplyWide, rest),
                 _ => self.binary(Binary::MultiplyLow, rest),
             },
-            "mul24" => self.unknown(),
             "div" => self.binary(Binary::Divide, rest),
             "rem" => self.binary(Binary::Remainder, rest),
             "min" => self.binary(Binary::Minimum, rest),
@@ -358,8 +355,7 @@ impl Decoder<'_> {
                 Ok(Op::ActiveMask { d: self.result(0)? })
             }
             "bar" | "barrier" => self.barrier(rest),
-            "membar" | "fence" => Ok(Op::Fence),
-            "nanosleep" => Ok(Op::Fence),
+            "membar" | "fence" | "nanosleep" => Ok(Op::Fence),
             "ret" | "exit" => {
                 self.count(0)?;
                 Ok(Op::Exit)

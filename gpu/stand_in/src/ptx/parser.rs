@@ -33,7 +33,7 @@ struct Parser {
 /// What a name in an entry means.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Name {
-    Register(Register, Option<Type>),
+    Register(Register),
     Predicate(Predicate),
     Parameter(u32),
     Shared(u32),
@@ -113,7 +113,7 @@ impl Scope {
                 if number < *count {
                     // All of them fit, it was checked where they were declared.
                     return Some(match family {
-                        Family::Registers(first) => Name::Register(Register::try_from(first + number).ok()?, None),
+                        Family::Registers(first) => Name::Register(Register::try_from(first + number).ok()?),
                         Family::Predicates(first) => Name::Predicate(Predicate::try_from(first + number).ok()?),
                     });
                 }
@@ -488,8 +488,7 @@ impl Parser {
                             if is_predicate { Family::Predicates(first) } else { Family::Registers(first) },
                         )),
                         (None, Some(names), _) => {
-                            let found =
-                                if is_predicate { Name::Predicate(small) } else { Name::Register(small, parsed) };
+                            let found = if is_predicate { Name::Predicate(small) } else { Name::Register(small) };
                             names.insert(name, found);
                         }
                         _ => {}
@@ -581,7 +580,7 @@ impl Parser {
         if self.is('[') {
             let (base, space) = match self.next()? {
                 Token::Word(name) => match scope.lookup(&name) {
-                    Some(Name::Register(r, _)) => (r, None),
+                    Some(Name::Register(r)) => (r, None),
                     Some(Name::Parameter(at)) => (scope.number(at.into(), line)?, Some(Space::Param)),
                     Some(Name::Shared(at)) => (scope.number(at.into(), line)?, Some(Space::Shared)),
                     Some(Name::Local(at)) => (scope.number(at.into(), line)?, Some(Space::Local)),
@@ -621,7 +620,7 @@ impl Parser {
                 }
                 if let Some(found) = scope.lookup(&name) {
                     return Ok(match found {
-                        Name::Register(r, _) => Operand::Register(r),
+                        Name::Register(r) => Operand::Register(r),
                         Name::Predicate(p) => Operand::Predicate(p, false),
                         Name::Shared(at) | Name::Local(at) => Operand::Number(at.into()),
                         Name::Parameter(_) => return self.error(format!("the address of parameter {name} is taken")),
