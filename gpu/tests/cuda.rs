@@ -208,7 +208,7 @@ fn without_room_a_step_is_refused_and_goes_on() {
     let room = need - standing;
     let mut refused = Vec::new();
     let mut step = fitting;
-    for sixteenth in [1, 4, 8, 12, 15, 16] {
+    for sixteenth in 1..=16 {
         let bytes = usize::try_from(room * sixteenth / 16).expect("it is small");
         let ballast = device.allocate::<f32>(bytes / 4).expect("it fits");
         match step.gradients(&mut Random::of(&plan), None) {
