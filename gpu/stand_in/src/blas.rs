@@ -226,6 +226,13 @@ fn multiply(d: &Driver, device: usize, p: &Product) -> Result<(), Fault> {
         let span = (((n - 1) * leading + m) * bytes) as u64;
         d.working(device)?.memory.check(first, span)?;
         if d.config.rules.is_dry {
+            for (x, rows, columns) in [(p.a, m, k), (p.b, k, n)] {
+                let (height, width) = if x.is_transposed { (columns, rows) } else { (rows, columns) };
+                let bytes = x.ty.bytes() as usize;
+                let span = (width.saturating_sub(1) * size(x.leading, "a leading dimension")? + height) * bytes;
+                let first = x.at.wrapping_add_signed(index * x.stride * i64::from(x.ty.bytes()));
+                d.working(device)?.memory.check(first, span as u64)?;
+            }
             continue;
         }
         let (a, b) = if k == 0 || p.alpha == 0.0 {
@@ -444,4 +451,68 @@ extern "C" fn cublasSgemmStridedBatched(
 ) -> i32 {
     let matrices = ((a, 0, lda, stride_a), (b, 0, ldb, stride_b), (c, 0, ldc, stride_c));
     gemm(number, (op_a, op_b), (m, n, k), (alpha, beta), matrices, batch, 68)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Matrix, Product, multiply};
+    use crate::config::Config;
+    use crate::driver::{Driver, Source};
+    use crate::ptx::instruction::Type;
+    use crate::report::Code;
+
+    fn matrix(d: &Driver, leading: i32, is_transposed: bool, values: &[f32]) -> Matrix {
+        let at = d.allocate(4 * values.len() as u64, Source::Pool(0, 0)).unwrap();
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        d.device(0).unwrap().memory.write(at, &bytes).unwrap();
+        Matrix { at, ty: Type::F32, leading, is_transposed, stride: 0 }
+    }
+
+    fn values(d: &Driver, x: Matrix, count: usize) -> Vec<f32> {
+        let mut bytes = vec![0; 4 * count];
+        d.device(0).unwrap().memory.read(x.at, &mut bytes).unwrap();
+        bytes.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+    }
+
+    #[test]
+    fn products_are_by_columns_transposed_as_asked_and_added() {
+        let d = Driver::new(Config::read(|_| None));
+        // [1 2 3; 4 5 6] times [1 0; 0 1; 1 1] is [4 5; 10 11].
+        let a = matrix(&d, 2, false, &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let turned = matrix(&d, 3, true, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let b = matrix(&d, 3, false, &[1.0, 0.0, 1.0, 0.0, 1.0, 1.0]);
+        for a in [a, turned] {
+            // One row of it is left alone.
+            let c = matrix(&d, 3, false, &[1.0, 1.0, -7.0, 1.0, 1.0, -7.0]);
+            let p = Product { m: 2, n: 2, k: 3, alpha: 2.0, beta: 3.0, a, b, c, batch: 1 };
+            multiply(&d, 0, &p).unwrap();
+            assert_eq!(values(&d, c, 6), [11.0, 23.0, -7.0, 13.0, 25.0, -7.0]);
+        }
+    }
+
+    #[test]
+    fn several_products_go_by_their_strides() {
+        let d = Driver::new(Config::read(|_| None));
+        let mut a = matrix(&d, 1, false, &[2.0, 3.0]);
+        a.stride = 1;
+        let b = matrix(&d, 1, false, &[5.0]);
+        let mut c = matrix(&d, 1, false, &[0.0, 0.0]);
+        c.stride = 1;
+        multiply(&d, 0, &Product { m: 1, n: 1, k: 1, alpha: 1.0, beta: 0.0, a, b, c, batch: 2 }).unwrap();
+        assert_eq!(values(&d, c, 2), [10.0, 15.0]);
+    }
+
+    #[test]
+    fn what_is_too_small_or_unwritten_is_refused() {
+        let d = Driver::new(Config::read(|_| None));
+        let a = matrix(&d, 2, false, &[1.0; 4]);
+        let c = matrix(&d, 2, false, &[1.0; 3]);
+        let p = Product { m: 2, n: 2, k: 2, alpha: 1.0, beta: 0.0, a, b: a, c, batch: 1 };
+        assert_eq!(multiply(&d, 0, &p).unwrap_err().code, Code::IllegalAddress);
+        let at = d.allocate(16, Source::Pool(0, 0)).unwrap();
+        let p = Product { a: Matrix { at, ..a }, c: a, ..p };
+        assert_eq!(multiply(&d, 0, &p).unwrap_err().code, Code::LaunchFailed);
+        let p = Product { a: Matrix { leading: 1, ..a }, ..p };
+        assert_eq!(multiply(&d, 0, &p).unwrap_err().code, Code::InvalidValue);
+    }
 }

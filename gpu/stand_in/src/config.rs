@@ -13,6 +13,8 @@ pub struct Config {
     pub fail_allocation: u64,
     /// `STAND_IN_TRAFFIC`: every launch prints what it moved.
     pub reports_traffic: bool,
+    /// `STAND_IN_BLOCK_RACES`: whether races between blocks in global memory are looked for.
+    pub checks_blocks: bool,
     /// `STAND_IN_MAX_INSTRUCTIONS`: a launch of more instructions of warps is stopped; 0 for never.
     pub most_instructions: u64,
 }
@@ -58,6 +60,7 @@ impl Config {
             },
             fail_allocation: number("STAND_IN_FAIL_ALLOCATION", 0),
             reports_traffic: flag("STAND_IN_TRAFFIC"),
+            checks_blocks: flag("STAND_IN_BLOCK_RACES"),
             most_instructions: number("STAND_IN_MAX_INSTRUCTIONS", 1 << 34),
         }
     }

@@ -5,7 +5,7 @@
 
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig, sys as blas};
 use cudarc::driver::{CudaContext, DriverError, LaunchConfig, PushKernelArg, result, sys};
-use cudarc::nvrtc::Ptx;
+use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
 use half::bf16;
 use std::process::{Command, Output};
 
@@ -240,4 +240,76 @@ fn case_dry() {
     unsafe { launch.launch(LaunchConfig::for_num_elems(1 << 31)) }.unwrap();
     assert!(unsafe { stream.alloc::<u8>(30 << 30) }.is_err());
     assert_eq!(context.mem_get_info().unwrap().0, (160 << 30) - (140 << 30));
+}
+
+#[test]
+fn the_compiler_makes_of_the_sources_what_is_kept() {
+    let output = over("case_compiler", &[]);
+    if errors(&output).contains("no NVRTC") {
+        println!("no NVRTC: nothing was compiled");
+    }
+}
+
+#[test]
+#[ignore = "runs over the stand-in"]
+fn case_compiler() {
+    if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+        eprintln!("no NVRTC");
+        return;
+    }
+    let compile = |source: &str, architecture: &str| {
+        let options = vec![format!("--gpu-architecture={architecture}")];
+        compile_ptx_with_opts(source, CompileOptions { options, ..Default::default() }).unwrap()
+    };
+    let sources = [include_str!("kernels/kernels.cu"), include_str!("kernels/bugs.cu")];
+    for (source, kept) in sources.into_iter().zip([KERNELS, BUGS]) {
+        let found = compile(source, "compute_80").to_src();
+        if found.contains("V13.0.88") {
+            assert_eq!(found.trim_end_matches('\0'), kept, "emitted anew from the source");
+        }
+    }
+    // For the device that the stand-in says it is.
+    let context = CudaContext::new(0).unwrap();
+    let (major, minor) = context.compute_capability().unwrap();
+    let stream = context.default_stream();
+    let module = context.load_module(compile(sources[0], &format!("compute_{major}{minor}"))).unwrap();
+    let reverse = module.load_function("dynamic_reverse").unwrap();
+    let mut x = stream.clone_htod(&[1_i32, 2, 3, 4]).unwrap();
+    let n = 4_i32;
+    let mut launch = stream.launch_builder(&reverse);
+    launch.arg(&mut x).arg(&n);
+    unsafe { launch.launch(LaunchConfig { grid_dim: (1, 1, 1), block_dim: (4, 1, 1), shared_mem_bytes: 16 }) }.unwrap();
+    assert_eq!(stream.clone_dtoh(&x).unwrap(), [4, 3, 2, 1]);
+}
+
+#[test]
+fn several_devices_in_several_threads() {
+    over("case_threads", &[("STAND_IN_DEVICES", "3")]);
+}
+
+#[test]
+#[ignore = "runs over the stand-in"]
+fn case_threads() {
+    std::thread::scope(|scope| {
+        for rank in 0..3_usize {
+            scope.spawn(move || {
+                let context = CudaContext::new(rank).unwrap();
+                let stream = context.new_stream().unwrap();
+                let module = context.load_module(Ptx::from_src(KERNELS)).unwrap();
+                let add = module.load_function("vector_add").unwrap();
+                #[allow(clippy::cast_precision_loss)] // small
+                let x = vec![rank as f32; 1000];
+                let dx = stream.clone_htod(&x).unwrap();
+                let mut dz = unsafe { stream.alloc::<f32>(1000) }.unwrap();
+                for _ in 0..10 {
+                    let n = 1000_usize;
+                    let mut launch = stream.launch_builder(&add);
+                    launch.arg(&dx).arg(&dx).arg(&mut dz).arg(&n);
+                    unsafe { launch.launch(LaunchConfig::for_num_elems(1000)) }.unwrap();
+                }
+                let z = stream.clone_dtoh(&dz).unwrap();
+                assert!(z.iter().zip(&x).all(|(z, x)| z.to_bits() == (x + x).to_bits()));
+            });
+        }
+    });
 }

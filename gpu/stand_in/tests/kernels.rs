@@ -17,6 +17,7 @@ struct Bench {
     module: Module,
     symbols: HashMap<String, u64>,
     constants: Vec<u8>,
+    checks_blocks: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -42,7 +43,7 @@ impl Bench {
                 symbols.insert(name.clone(), memory.allocate_hidden(&variable.content));
             }
         }
-        Self { memory, module, symbols, constants }
+        Self { memory, module, symbols, constants, checks_blocks: false }
     }
 
     fn empty(&mut self, bytes: usize) -> u64 {
@@ -116,6 +117,7 @@ impl Bench {
             block,
             dynamic_shared,
             parameters: &parameters,
+            checks_blocks: self.checks_blocks,
             most_instructions: 1 << 26,
         };
         exec::run(&launch, &mut self.memory)
@@ -387,7 +389,7 @@ fn speed() {
     let (px, py, pz) = (b.f32s(&x), b.f32s(&x), b.empty(4 * n));
     let (pm, pe) = (b.empty(4 << 16), b.empty(32 << 15));
     let count = i64::try_from(n).unwrap();
-    let cases: [(&str, [u32; 3], [u32; 3], Vec<Argument>); 4] = [
+    let cases = [
         ("vector_add", [512, 1, 1], [256, 1, 1], vec![Pointer(px), Pointer(py), Pointer(pz), I64(count)]),
         ("row_sum", [256, 1, 1], [256, 1, 1], vec![Pointer(px), Pointer(pz), I32(4096)]),
         ("matmul", [16, 16, 1], [16, 16, 1], vec![Pointer(px), Pointer(py), Pointer(pm), I32(256), I32(256), I32(256)]),
@@ -466,6 +468,32 @@ fn caught_a_branch_on_unwritten_memory() {
     caught("branch_on_unwritten", 32, Code::LaunchFailed, "nobody wrote", |b| {
         vec![Pointer(b.empty(128)), Pointer(b.empty(256))]
     });
+}
+
+#[test]
+fn caught_a_race_of_blocks() {
+    let mut b = Bench::new(BUGS);
+    b.checks_blocks = true;
+    let y = b.i32s(&[0; 32]);
+    b.run("global_race", [1, 1, 1], [1, 1, 1], &[Pointer(y)]).unwrap();
+    let fault = b.run("global_race", [2, 1, 1], [1, 1, 1], &[Pointer(y)]).unwrap_err();
+    assert!(
+        fault.text.contains("global_race, block (1, 0, 0)") && fault.text.contains("a race of blocks"),
+        "{fault:?}"
+    );
+}
+
+#[test]
+fn kernels_without_races_of_blocks_pass_that_check_too() {
+    let mut b = Bench::new(KERNELS);
+    b.checks_blocks = true;
+    let x = noise(64 * 64);
+    let (px, py, pz) = (b.f32s(&x), b.f32s(&x), b.empty(4 * 64 * 64));
+    let arguments = [Pointer(px), Pointer(py), Pointer(pz), I32(64), I32(64), I32(64)];
+    b.run("matmul", [4, 4, 1], [16, 16, 1], &arguments).unwrap();
+    let (pe, pc, ps) = (b.i32s(&[1; 1000]), b.i32s(&[0; 3]), b.f32s(&[0.0]));
+    b.run("histogram", [4, 1, 1], [256, 1, 1], &[Pointer(pe), Pointer(pc), Pointer(ps), I32(1000)]).unwrap();
+    assert_eq!(b.ints(pc, 3), [0, 1000, 0]);
 }
 
 #[test]

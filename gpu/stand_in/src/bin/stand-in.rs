@@ -42,10 +42,14 @@ fn main() -> ExitCode {
 fn prepare() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let beside = own.parent().ok_or("the program is in no folder")?;
-    let library = beside.join("libmoe_model_stand_in.so");
-    if !library.exists() {
-        return Err(format!("{} is not there; build the library first", library.display()));
-    }
+    // `cargo run` and `cargo test` leave it among the dependencies, `cargo build` beside the program too.
+    let library = [beside.join("deps"), beside.to_owned()]
+        .map(|folder| folder.join("libmoe_model_stand_in.so"))
+        .into_iter()
+        .filter_map(|path| Some((path.metadata().and_then(|m| m.modified()).ok()?, path)))
+        .max()
+        .map(|(_, path)| path)
+        .ok_or_else(|| format!("no libmoe_model_stand_in.so in {} or its deps", beside.display()))?;
     let folder = beside.join("stand-in-libraries");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     for name in NAMES {

@@ -30,6 +30,14 @@ extern "C" fn cuDriverGetVersion(version: Out<i32>) -> i32 {
     answer(|_| version.put(VERSION))
 }
 
+/// Tables of functions that are in no header. NVRTC asks for one, and goes on without if it is too short.
+#[unsafe(no_mangle)]
+extern "C" fn cuGetExportTable(table: Out<*const usize>, _which: usize) -> i32 {
+    // Its first word is its size in bytes.
+    static SHORT: [usize; 1] = [8];
+    answer(|_| table.put(SHORT.as_ptr()))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuGetErrorName(code: i32, text: Out<*const c_char>) -> i32 {
     error_text(code, text, false)

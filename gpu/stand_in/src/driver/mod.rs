@@ -254,7 +254,10 @@ impl Driver {
     /// # Errors
     /// If there is none.
     pub fn unload(&self, module: usize) -> Result<(), Fault> {
-        let loaded = lock(&self.handles).modules.remove(&module).ok_or_else(|| no("module", module))?;
+        let mut handles = lock(&self.handles);
+        let loaded = handles.modules.remove(&module).ok_or_else(|| no("module", module))?;
+        handles.functions.retain(|_, f| !Arc::ptr_eq(&f.loaded, &loaded));
+        drop(handles);
         let mut device = self.device(loaded.device)?;
         for address in loaded.symbols.values() {
             device.memory.free_hidden(*address);
@@ -332,6 +335,7 @@ impl Driver {
             block: order.block,
             dynamic_shared: order.dynamic_shared,
             parameters: order.parameters,
+            checks_blocks: self.config.checks_blocks,
             most_instructions: self.config.most_instructions,
         };
         let begun = Instant::now();
@@ -450,4 +454,77 @@ fn check_pointers(entry: &Entry, parameters: &[u8], memory: &Memory) -> Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CURRENT, Driver, Order, Source};
+    use crate::config::Config;
+    use crate::report::Code;
+
+    const TEXT: &str = ".version 9.0\n.target sm_90\n.address_size 64\n.global .align 4 .u32 count = 5;\n\
+        .visible .entry set(\n.param .u64 set_0,\n.param .u32 set_1\n)\n{\n.reg .b64 %rd<2>; .reg .b32 %r<2>;\n\
+        ld.param.u64 %rd0, [set_0];\nld.param.u32 %r0, [set_1];\ncvta.to.global.u64 %rd1, %rd0;\n\
+        st.global.u32 [%rd1], %r0;\nret;\n}\n";
+
+    fn driver(variables: &[(&str, &str)]) -> Driver {
+        CURRENT.set(Some(0));
+        Driver::new(Config::read(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())))
+    }
+
+    fn parameters(address: u64, value: u32) -> Vec<u8> {
+        [&address.to_le_bytes()[..], &value.to_le_bytes()[..]].concat()
+    }
+
+    #[test]
+    fn a_kernel_runs_and_a_fault_stays_until_the_context_ends() {
+        let d = driver(&[]);
+        d.retain(0).unwrap();
+        let module = d.load(TEXT).unwrap();
+        let kernel = d.kernel(d.function(module, "set").unwrap()).unwrap();
+        let at = d.allocate(6, Source::CurrentPool).unwrap();
+        let launch = |address| {
+            let order = Order { grid: [1; 3], block: [1; 3], dynamic_shared: 0, parameters: &parameters(address, 9) };
+            d.launch(&kernel, &order)
+        };
+        launch(at).unwrap();
+        assert_eq!(d.device(0).unwrap().traffic.written, 4);
+        launch(at + 4).unwrap();
+        assert_eq!(launch(at).unwrap_err().code, Code::IllegalAddress);
+        assert_eq!(d.allocate(1, Source::Plain).unwrap_err().code, Code::IllegalAddress);
+        d.release(0).unwrap();
+        assert_eq!(d.device(0).unwrap().memory.used(), 0);
+        assert!(d.allocate(1, Source::Plain).is_ok());
+    }
+
+    #[test]
+    fn arguments_names_and_devices_are_checked() {
+        let d = driver(&[("STAND_IN_DEVICES", "2")]);
+        let module = d.load(TEXT).unwrap();
+        assert_eq!(d.function(module, "sett").unwrap_err().text, "no kernel sett; the module has set");
+        let (address, size) = d.global(module, "count").unwrap();
+        assert_eq!((d.owner(address).unwrap(), size), (0, 4));
+        let kernel = d.kernel(d.function(module, "set").unwrap()).unwrap();
+        let order = Order { grid: [1; 3], block: [1; 3], dynamic_shared: 0, parameters: &parameters(77, 9) };
+        let fault = d.launch(&kernel, &order).unwrap_err();
+        assert!(fault.code == Code::InvalidValue && fault.text.contains("argument 0 of 2"), "{}", fault.text);
+        let order = Order { block: [2048, 1, 1], parameters: &parameters(address, 9), ..order };
+        assert_eq!(d.launch(&kernel, &order).unwrap_err().code, Code::InvalidValue);
+        CURRENT.set(Some(1));
+        assert_eq!(d.launch(&kernel, &order).unwrap_err().code, Code::InvalidHandle);
+        d.unload(module).unwrap();
+        assert_eq!(d.global(module, "count").unwrap_err().code, Code::InvalidHandle);
+    }
+
+    #[test]
+    fn an_allocation_that_is_to_fail_does_and_copies_go_between_devices() {
+        let d = driver(&[("STAND_IN_DEVICES", "2"), ("STAND_IN_FAIL_ALLOCATION", "2")]);
+        let a = d.allocate(8, Source::Plain).unwrap();
+        assert_eq!(d.allocate(8, Source::Plain).unwrap_err().code, Code::OutOfMemory);
+        let b = d.allocate(8, Source::Pool(1, 0)).unwrap();
+        d.device(0).unwrap().memory.write(a, &[3; 8]).unwrap();
+        d.copy(b, a, 8).unwrap();
+        assert_eq!(d.device(1).unwrap().memory.load(b, 4, &mut 0).unwrap(), 0x0303_0303);
+        assert_eq!(d.copy(b, a, 9).unwrap_err().code, Code::InvalidValue);
+    }
 }

@@ -1,13 +1,15 @@
 //! Kernels run here: blocks one after another, their warps in turn between barriers, lanes in lockstep where they agree.
 
 pub mod alu;
+pub mod blocks;
 pub mod shared;
 pub mod warp;
 
 use crate::memory::Memory;
 use crate::ptx::instruction::{Entry, Op, Preset, Special};
 use crate::report::{Code, Fault};
-use shared::Shared;
+use blocks::Blocks;
+use shared::{Shared, Touch};
 use std::collections::HashMap;
 use warp::{Pause, Warp};
 
@@ -44,6 +46,8 @@ pub struct Launch<'a> {
     pub dynamic_shared: u32,
     /// The parameter block.
     pub parameters: &'a [u8],
+    /// Whether races between blocks in global memory are looked for.
+    pub checks_blocks: bool,
     /// Stops after so many instructions of warps; 0 is never.
     pub most_instructions: u64,
 }
@@ -68,6 +72,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) launch: &'a Launch<'a>,
     pub(crate) memory: &'a mut Memory,
     pub(crate) shared: Shared,
+    /// Who touched global memory, if it is asked for.
+    pub(crate) blocks: Option<Blocks>,
     pub(crate) local: Vec<u8>,
     pub(crate) traffic: Traffic,
     pub(crate) block: Extent,
@@ -76,6 +82,15 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
+    /// Notes an access to global memory.
+    #[inline]
+    pub(crate) fn touch(&mut self, address: u64, bytes: u32, touch: Touch) -> Result<(), Fault> {
+        match &mut self.blocks {
+            None => Ok(()),
+            Some(blocks) => blocks.touch(address, bytes, touch).map_err(|text| Fault::new(Code::LaunchFailed, text)),
+        }
+    }
+
     /// A fault of a thread at an instruction.
     #[cold]
     pub(crate) fn fault(&self, code: Code, at: u32, thread: usize, text: &str) -> Fault {
@@ -106,6 +121,7 @@ pub fn run(launch: &Launch<'_>, memory: &mut Memory) -> Result<Traffic, Fault> {
         launch,
         memory,
         shared,
+        blocks: launch.checks_blocks.then(Blocks::default),
         local: vec![0; threads * entry.local_bytes as usize],
         traffic: Traffic::default(),
         block: [0; 3],
@@ -200,6 +216,9 @@ fn special_value(special: Special, launch: &Launch<'_>, thread: u32, block: Exte
 /// Runs a block to its end.
 fn block(warps: &mut [Warp], around: &mut Surroundings<'_>) -> Result<(), Fault> {
     around.shared.begin_block();
+    if let Some(blocks) = &mut around.blocks {
+        blocks.begin_block();
+    }
     around.local.fill(0xff);
     for warp in warps.iter_mut() {
         warp.restart();

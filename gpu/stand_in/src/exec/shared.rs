@@ -23,6 +23,24 @@ struct Shadow {
     is_atomic: bool,
 }
 
+impl Shadow {
+    /// Adds a reader to those of this interval.
+    #[inline]
+    fn note_read(&mut self, mask: u8, now: u32, who: Who) {
+        let warp = who.thread / 32;
+        let is_same_warp = self.reader == SEVERAL | warp || (self.reader < SEVERAL && self.reader / 32 == warp);
+        if self.read_at != now || (is_same_warp && self.reader_turn < who.turn) {
+            (self.read_at, self.read, self.reader, self.reader_turn) = (now, mask, who.thread, who.turn);
+            return;
+        }
+        self.read |= mask;
+        if self.reader != who.thread {
+            self.reader = if is_same_warp { SEVERAL | warp } else { MANY };
+            self.reader_turn = who.turn;
+        }
+    }
+}
+
 /// How memory is touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
@@ -85,16 +103,7 @@ impl Shared {
         if s.written_at == self.now || s.initialised_at < self.block_began || s.initialised != 0xf {
             return None;
         }
-        if s.read_at == self.now {
-            if s.reader == MANY {
-                s.read = 0xf;
-                return Some(value);
-            }
-            if s.reader != who.thread || s.reader_turn != who.turn {
-                return None;
-            }
-        }
-        (s.read_at, s.read, s.reader, s.reader_turn) = (self.now, 0xf, who.thread, who.turn);
+        s.note_read(0xf, self.now, who);
         Some(value)
     }
 
@@ -166,16 +175,7 @@ impl Shared {
             return Err(format!("shared memory at {} is read and was never written in this block", word * 4));
         }
         if touch == Touch::Read {
-            if s.read_at != now || (s.reader / 32 == warp && s.reader_turn < who.turn) {
-                (s.read_at, s.read, s.reader, s.reader_turn) = (now, mask, who.thread, who.turn);
-            } else {
-                s.read |= mask;
-                if s.reader != who.thread {
-                    let is_same_warp = s.reader == SEVERAL | warp || (s.reader < SEVERAL && s.reader / 32 == warp);
-                    s.reader = if is_same_warp { SEVERAL | warp } else { MANY };
-                    s.reader_turn = who.turn;
-                }
-            }
+            s.note_read(mask, now, who);
             return Ok(());
         }
         if s.read_at == now && s.read & mask != 0 && s.reader != who.thread {

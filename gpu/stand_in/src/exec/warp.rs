@@ -1,7 +1,7 @@
 //! A warp: lanes run together while they are at the same instruction, those behind first.
 
 use super::alu::{self, Conversion, Lanes, blend};
-use super::shared::Who;
+use super::shared::{Touch, Who};
 use super::{CONSTANT_BASE, LANES, LOCAL_BASE, SHARED_BASE, Surroundings, WINDOW};
 use crate::ptx::instruction::{
     ALWAYS, Atomic, Binary, Entry, Instruction, Logic, Op, Register, Shuffle, Space, Type, Unary, Vote,
@@ -594,7 +594,7 @@ impl Warp {
             }
             if let (&[Some(d)], true) = (d, is_plain) {
                 let value = match space {
-                    Space::Global => around.memory.quick_load(start, bytes, around.hint),
+                    Space::Global if around.blocks.is_none() => around.memory.quick_load(start, bytes, around.hint),
                     Space::Shared if bytes == 4 => around.shared.quick_load(start, self.who(lane)),
                     _ => None,
                 };
@@ -605,7 +605,7 @@ impl Warp {
                 }
             }
             for (address, part) in (start..).step_by(bytes as usize).zip(d) {
-                let value = self.load_one(at, lane, (space, address, bytes), around)?;
+                let value = self.load_one(at, lane, (space, address, bytes), Touch::Read, around)?;
                 let value = if ty.is_signed() && bytes < 4 { alu::signed(value, ty).cast_unsigned() } else { value };
                 if let Some(part) = part {
                     self.registers[*part as usize][lane] = value;
@@ -623,6 +623,7 @@ impl Warp {
         at: u32,
         lane: usize,
         (space, address, bytes): (Space, u64, u32),
+        touch: Touch,
         around: &mut Surroundings<'_>,
     ) -> Result<u64, Fault> {
         let slice = match space {
@@ -630,6 +631,7 @@ impl Warp {
                 let mut hint = around.hint;
                 let found = around.memory.load(address, bytes, &mut hint);
                 around.hint = hint;
+                let found = found.and_then(|value| around.touch(address, bytes, touch).map(|()| value));
                 return found.map_err(|f| around.fault(f.code, at, self.thread(lane), &f.text));
             }
             Space::Shared => {
@@ -688,6 +690,7 @@ impl Warp {
                         let mut hint = around.hint;
                         let done = around.memory.store(address, bytes, value, &mut hint);
                         around.hint = hint;
+                        let done = done.and_then(|()| around.touch(address, bytes, Touch::Write));
                         done.map_err(|f| around.fault(f.code, at, self.thread(lane), &f.text))?;
                     }
                     Space::Shared => {
@@ -741,7 +744,7 @@ impl Warp {
                     done.map_err(|text| around.fault(self.shared_code(address, around), at, self.thread(lane), &text))?
                 }
                 Space::Global => {
-                    let old = self.load_one(at, lane, (space, address, bytes), around)?;
+                    let old = self.load_one(at, lane, (space, address, bytes), Touch::Atomic, around)?;
                     let new = alu::atomic(op, ty, old, a, b);
                     let mut hint = around.hint;
                     let done = around.memory.store(address, bytes, new, &mut hint);
@@ -759,5 +762,118 @@ impl Warp {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::exec::{Launch, Traffic, run};
+    use crate::memory::{Memory, Rules};
+    use crate::ptx::parser::parse;
+    use crate::report::Fault;
+    use std::collections::HashMap;
+
+    /// Runs a body of which the lanes of one block end with a number in `%r0` each.
+    fn lanes(threads: u32, body: &str) -> Result<Vec<u32>, Fault> {
+        let text = format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(\n.param .u64 k_0\n)\n{{\n\
+             .reg .b64 %rd<4>; .reg .b32 %r<10>; .reg .pred %p<5>; .shared .align 4 .b8 tile[256];\n\
+             mov.u32 %r1, %tid.x;\nmov.u32 %r0, 0;\n{body}\n$END:\n\
+             ld.param.u64 %rd0, [k_0];\ncvta.to.global.u64 %rd0, %rd0;\nmul.wide.u32 %rd1, %r1, 4;\n\
+             add.s64 %rd0, %rd0, %rd1;\nst.global.u32 [%rd0], %r0;\nret;\n}}\n"
+        );
+        let module = parse(&text).unwrap();
+        let rules = Rules { capacity: 1 << 20, granularity: 1, refuse_unwritten: true, is_dry: false };
+        let mut memory = Memory::new(1 << 44, rules);
+        let out = memory.allocate(4 * u64::from(threads), None).unwrap();
+        let launch = Launch {
+            entry: &module.entries["k"],
+            lines: &module.lines,
+            constants: &[],
+            symbols: &HashMap::new(),
+            grid: [1; 3],
+            block: [threads, 1, 1],
+            dynamic_shared: 0,
+            checks_blocks: false,
+            parameters: &out.to_le_bytes(),
+            most_instructions: 1 << 16,
+        };
+        let Traffic { written, .. } = run(&launch, &mut memory)?;
+        assert_eq!(written, 4 * u64::from(threads));
+        let mut bytes = vec![0; 4 * threads as usize];
+        memory.read(out, &mut bytes).unwrap();
+        Ok(bytes.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect())
+    }
+
+    #[test]
+    fn lanes_that_part_meet_again() {
+        // A loop of as many rounds as the lane's number, then a shuffle of all.
+        let body = "mov.u32 %r2, %r1;\n$L: setp.eq.s32 %p1, %r2, 0;\n@%p1 bra $D;\nadd.s32 %r0, %r0, 2;\n\
+                    add.s32 %r2, %r2, -1;\nbra $L;\n$D: shfl.sync.idx.b32 %r0, %r0, 31, 31, -1;";
+        assert_eq!(lanes(32, body).unwrap(), [62; 32]);
+    }
+
+    #[test]
+    fn shuffles_of_every_kind() {
+        let shuffle = |how: &str| lanes(32, &format!("shfl.sync.{how}, -1;")).unwrap();
+        assert_eq!(shuffle("down.b32 %r0|%p1, %r1, 4, 31")[..4], [4, 5, 6, 7]);
+        assert_eq!(shuffle("down.b32 %r0, %r1, 4, 31")[28..], [28, 29, 30, 31]);
+        assert_eq!(shuffle("up.b32 %r0, %r1, 1, 0")[..3], [0, 0, 1]);
+        assert_eq!(shuffle("bfly.b32 %r0, %r1, 1, 31")[..4], [1, 0, 3, 2]);
+        // Segments of eight.
+        assert_eq!(shuffle("idx.b32 %r0, %r1, 2, 6175")[6..10], [2, 2, 10, 10]);
+    }
+
+    #[test]
+    fn votes_and_reductions() {
+        let body = "setp.lt.u32 %p1, %r1, 3;\nvote.sync.ballot.b32 %r0, %p1, -1;";
+        assert_eq!(lanes(32, body).unwrap(), [7; 32]);
+        let body = "setp.lt.u32 %p1, %r1, 3;\nvote.sync.any.pred %p2, %p1, -1;\nselp.u32 %r0, 1, 0, %p2;";
+        assert_eq!(lanes(32, body).unwrap(), [1; 32]);
+        assert_eq!(lanes(32, "redux.sync.add.u32 %r0, %r1, -1;").unwrap(), [496; 32]);
+        assert_eq!(lanes(32, "and.b32 %r2, %r1, 1;\nmatch.any.sync.b32 %r0, %r2, -1;").unwrap()[1], 0xaaaa_aaaa);
+        let body = "setp.lt.u32 %p1, %r1, 40;\nbar.red.popc.u32 %r0, 0, %p1;";
+        assert_eq!(lanes(64, body).unwrap(), [40; 64]);
+    }
+
+    #[test]
+    fn halves_may_meet_among_themselves() {
+        let body = "setp.lt.u32 %p1, %r1, 16;\nselp.b32 %r2, 65535, -65536, %p1;\n\
+                    shfl.sync.bfly.b32 %r0, %r1, 15, 31, %r2;";
+        assert_eq!(lanes(32, body).unwrap()[15..17], [0, 31]);
+    }
+
+    #[test]
+    fn a_warp_shorter_than_its_mask_is_caught() {
+        let fault = lanes(16, "shfl.sync.idx.b32 %r0, %r1, 0, 31, -1;").unwrap_err();
+        assert!(fault.text.contains("absent lanes: 0xffff0000"), "{}", fault.text);
+    }
+
+    #[test]
+    fn those_that_left_are_absent() {
+        let fault = lanes(32, "setp.gt.u32 %p1, %r1, 20;\n@%p1 exit;\nvote.sync.ballot.b32 %r0, %p1, -1;").unwrap_err();
+        assert!(fault.text.contains("absent lanes: 0xffe00000"), "{}", fault.text);
+    }
+
+    #[test]
+    fn a_warp_barrier_orders_its_lanes() {
+        let write = "mov.u32 %r2, tile;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r3, %r2, %r3;\nst.shared.u32 [%r3], %r1;\n";
+        let read = "xor.b32 %r4, %r1, 1;\nshl.b32 %r4, %r4, 2;\nadd.s32 %r4, %r2, %r4;\nld.shared.u32 %r0, [%r4];";
+        assert_eq!(lanes(32, &format!("{write}bar.warp.sync -1;\n{read}")).unwrap()[..2], [1, 0]);
+        assert!(lanes(32, &format!("{write}{read}")).unwrap_err().text.contains("race"));
+    }
+
+    #[test]
+    fn a_barrier_in_a_branch_is_caught_and_one_after_exits_is_not() {
+        let body = "setp.lt.u32 %p1, %r1, 8;\n@%p1 bra $A;\nbar.sync 0;\nbra $END;\n$A: bar.sync 0;";
+        assert!(lanes(32, body).unwrap_err().text.contains("barrier divergence"));
+        let body = "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra $A;\nbar.sync 0;\nbra $END;\n$A: bar.sync 0;";
+        assert!(lanes(64, body).unwrap_err().text.contains("barrier divergence"));
+    }
+
+    #[test]
+    fn pairs_are_packed_and_taken_apart() {
+        let body = "mov.b64 %rd2, {%r1, 7};\nmov.b64 {%r2, %r3}, %rd2;\nadd.s32 %r0, %r2, %r3;";
+        assert_eq!(lanes(32, body).unwrap()[..2], [7, 8]);
     }
 }

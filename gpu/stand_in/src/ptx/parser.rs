@@ -542,7 +542,8 @@ impl Parser {
         let mut operands = Vec::new();
         if !self.is(';') {
             loop {
-                operands.push(self.operand(scope)?);
+                let operand = self.operand(scope);
+                operands.push(operand.map_err(|e| PtxError::new(e.line, format!("{opcode}: {}", e.text)))?);
                 // `%r1|%p1`: two results.
                 if self.is('|') {
                     operands.push(Operand::Bar);
@@ -680,4 +681,91 @@ fn mark_pointers(entry: &mut Entry) {
 /// The predicate of a number.
 pub(crate) fn constant_predicate(number: u64) -> Predicate {
     if number == 0 { NEVER } else { ALWAYS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use crate::ptx::instruction::{ALWAYS, Op, Preset, Space};
+
+    fn module(body: &str) -> String {
+        format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 tile[];\n\
+             .visible .entry k(\n.param .u64 k_0,\n.param .u32 k_1,\n.param .u64 k_2\n)\n.maxntid 128, 1, 1\n{{\n{body}\n}}\n"
+        )
+    }
+
+    #[test]
+    fn parameters_have_offsets_and_pointers_are_known_by_their_use() {
+        let body = ".reg .b64 %rd<9>; .reg .f32 %f<3>;\nld.param.u64 %rd1, [k_0];\nld.param.u64 %rd2, [k_2];\n\
+                    cvta.to.global.u64 %rd3, %rd1;\nst.global.f32 [%rd3+4], 0f3F800000;\nret;";
+        let module = parse(&module(body)).unwrap();
+        let entry = &module.entries["k"];
+        let parameters: Vec<_> = entry.parameters.iter().map(|p| (p.offset, p.bytes, p.is_pointer)).collect();
+        assert_eq!(parameters, [(0, 8, true), (8, 4, false), (16, 8, false)]);
+        assert_eq!((entry.parameter_bytes, entry.max_threads), (24, Some(128)));
+    }
+
+    #[test]
+    fn what_is_sized_at_launch_begins_after_what_is_declared() {
+        let body = ".reg .b64 %rd<2>; .shared .align 4 .b8 own[20];\nmov.u64 %rd0, tile;\nmov.u64 %rd1, own;\nret;";
+        let module = parse(&module(body)).unwrap();
+        let entry = &module.entries["k"];
+        assert_eq!(entry.shared_bytes, 32);
+        assert!(entry.presets.iter().any(|(_, p)| *p == Preset::Number(32)));
+        assert!(entry.presets.iter().any(|(_, p)| *p == Preset::Number(0)));
+    }
+
+    #[test]
+    fn guards_labels_and_scopes() {
+        let body = ".reg .pred %p<2>; .reg .b32 %r<3>;\n$A: setp.lt.s32 %p1, %r1, 5;\n\
+                    { .reg .b32 %own; mov.u32 %own, %tid.x; add.s32 %r1, %own, -1; }\n@!%p1 bra $A;\nret;";
+        let module = parse(&module(body)).unwrap();
+        let code = &module.entries["k"].code;
+        assert!(matches!(code[3].op, Op::Branch { target: 0 }) && code[3].negated && code[3].guard != ALWAYS);
+        // One more at the end, for bodies without.
+        assert!(code.len() == 6 && code[4].op == Op::Exit && code[5].op == Op::Exit);
+    }
+
+    #[test]
+    fn variables_of_a_module_have_their_content() {
+        let text = ".version 9.0\n.target sm_90\n.address_size 64\n.const .align 4 .u32 t[2] = {1, -2};\n\
+                    .global .align 8 .b8 g[3] = {7};\n";
+        let module = parse(text).unwrap();
+        assert_eq!(module.variables["t"].content, [1, 0, 0, 0, 254, 255, 255, 255]);
+        assert_eq!(module.variables["g"].content, [7, 0, 0]);
+        assert!(module.variables["t"].is_constant && !module.variables["g"].is_constant);
+    }
+
+    #[test]
+    fn accesses_know_space_width_and_offset() {
+        let body = ".reg .b64 %rd<2>; .reg .f32 %f<5>;\n\
+                    ld.global.nc.L1::no_allocate.v4.f32 {%f0, %f1, %f2, %f3}, [%rd1+-16];\nret;";
+        let module = parse(&module(body)).unwrap();
+        let Op::Load { space, d, offset, .. } = &module.entries["k"].code[0].op else { panic!("no load") };
+        assert_eq!((*space, d.len(), *offset), (Space::Global, 4, -16));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_with_its_line() {
+        for (bad, says) in [
+            ("wgmma.fence.sync.aligned;", "wgmma"),
+            ("ld.global.v8.f32 %f1, [%rd1];", "v8"),
+            ("add.s32 %r9, %r1, 1;", "%r9"),
+            ("bra $nowhere;", "$nowhere"),
+            ("bar.sync 0, 64;", "a part of the block"),
+            ("cvt.rna.tf32.f32 %r1, %f1;", "tf32"),
+            ("call.uni f, ();", "call"),
+        ] {
+            let body = format!(".reg .b64 %rd<2>; .reg .f32 %f<2>; .reg .b32 %r<2>;\n{bad}\nret;");
+            let error = parse(&module(&body)).unwrap_err();
+            assert!(error.line == 13 && error.text.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_and_debug_information_are_refused() {
+        assert!(parse(".version 10.1").unwrap_err().text.contains("version"));
+        assert!(parse(".version 9.0\n.file 1 \"x.cu\"").unwrap_err().text.contains("debug"));
+    }
 }

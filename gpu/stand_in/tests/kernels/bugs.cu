@@ -52,7 +52,7 @@ extern "C" __global__ void barrier_divergence(float* y) {
     if (threadIdx.x >= 32) { __syncthreads(); y[threadIdx.x] = tile[threadIdx.x - 1]; }
 }
 
-// Lanes that left never come to the barrier that the rest waits at; the hardware lets them off, a portable kernel not.
+// A sum onto memory that nobody wrote.
 extern "C" __global__ void accumulate_unwritten(float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] += 1.f;
