@@ -5,9 +5,11 @@
 
 #[path = "common/driver.rs"]
 mod driver;
+#[path = "common/near.rs"]
+mod near;
 
 use core::cell::RefCell;
-use driver::{alone, assert_near, device};
+use driver::{alone, device};
 use moe_model_core::spec::{
     Accounting, Attention, Batch, CorrectionBias, Dtype, Experts, Gqa, Layers, Mla, Precision, Recompute, Spec,
 };
@@ -18,6 +20,7 @@ use moe_model_gpu::ops::adamw::AdamW;
 use moe_model_gpu::random::Random;
 use moe_model_gpu::shapes::{Dynamic, Lengths};
 use moe_model_gpu::{Bf16, Host, Memory as _, Meta, Numerics, Step, StepError};
+use near::assert_near;
 use std::rc::Rc;
 
 /// Far from 0, so that gradients near 0 do not decide by their sign.

@@ -6,11 +6,13 @@
 mod common;
 #[path = "common/driver.rs"]
 mod driver;
+#[path = "common/near.rs"]
+mod near;
 #[path = "common/specs.rs"]
 mod specs;
 
 use common::{ADAMW, Random};
-use driver::{alone, assert_near, device};
+use driver::{alone, device};
 use moe_model_core::Plan;
 use moe_model_core::spec::{Dtype, Spec};
 use moe_model_gpu::device::{Device, Format};
@@ -19,6 +21,7 @@ use moe_model_gpu::ops::activation::Activation;
 use moe_model_gpu::ops::router::Score;
 use moe_model_gpu::shapes::Dynamic;
 use moe_model_gpu::{Bf16, Cuda, Host, Meta, Numerics, Step};
+use near::assert_near;
 
 const SPECS: u64 = 60;
 

@@ -7,7 +7,7 @@
 #[path = "common/driver.rs"]
 mod driver;
 
-use driver::device;
+use driver::{alone, device};
 use moe_model_core::spec::{Accounting, Batch, Layout, Mesh, Spec, Zero};
 use moe_model_core::{Phase, Plan, preset};
 use moe_model_gpu::shapes::{Dynamic, Lengths};
@@ -45,6 +45,7 @@ fn a_rank_of_mixtral_fits_its_budget() {
     };
     let plan = Plan::new(Spec { architecture: preset::MIXTRAL_8X7B, layout }).expect("the layout is legal");
     for stage in [0, 7, 15] {
+        let _alone = alone();
         let Some(unbounded) = device(None) else { return };
         let scratch = unbounded.scratch_bytes(&Lengths::of(&plan, stage));
         drop(unbounded);
