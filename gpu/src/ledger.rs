@@ -226,6 +226,16 @@ struct Inner {
     allocations: u64,
     clock: u64,
     record: Option<Vec<Allocation>>,
+    watch: Option<Watch>,
+}
+
+/// What is told of phases.
+struct Watch(Box<dyn FnMut(Phase, Phase)>);
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -265,6 +275,7 @@ impl Ledger {
             allocations: 0,
             clock: 0,
             record: None,
+            watch: None,
         };
         for entry in &plan.inventory(stage) {
             inner.add(entry);
@@ -307,11 +318,23 @@ impl Ledger {
         self.0.borrow().phase
     }
 
+    /// Tells of each phase that ends and of the one that begins: for what a device itself counts meanwhile.
+    pub fn watch(&self, watch: impl FnMut(Phase, Phase) + 'static) {
+        self.0.borrow_mut().watch = Some(Watch(Box::new(watch)));
+    }
+
     /// Another phase begins.
     pub fn enter(&self, phase: Phase) {
         let mut inner = self.0.borrow_mut();
-        inner.phase = phase;
+        let before = core::mem::replace(&mut inner.phase, phase);
         inner.note_peak();
+        // It may ask the ledger.
+        let watch = inner.watch.take();
+        drop(inner);
+        if let Some(mut watch) = watch {
+            (watch.0)(before, phase);
+            self.0.borrow_mut().watch.get_or_insert(watch);
+        }
     }
 
     /// A block begins to run.

@@ -30,6 +30,8 @@ pub mod step;
 #[cfg(feature = "step")]
 mod tensor;
 
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
 #[cfg(feature = "step")]
 pub use device::{Device, Host, Memory, Meta};
 pub use dim::{Dim, ShardOf};

@@ -11,8 +11,14 @@ use crate::shapes::Lengths;
 use crate::{Float, ops};
 use core::fmt;
 
+/// Numbers without gaps, of which every pattern of bits is one: devices copy them as bytes. No other crate adds to them.
+mod plain {
+    #[allow(unnameable_types)] // what it is for
+    pub trait Plain {}
+}
+
 /// What elements of a buffer may be.
-pub trait Element: Copy + Default + Send + Sync + 'static {
+pub trait Element: plain::Plain + Copy + Default + Send + Sync + 'static {
     /// The name in reports.
     const NAME: &'static str;
     /// What fresh memory holds where a device marks it: nothing that an operation may read.
@@ -27,6 +33,8 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
 
 macro_rules! elements {
     ($($ty:ty, $name:literal, $poison:expr;)*) => {$(
+        impl plain::Plain for $ty {}
+
         impl Element for $ty {
             const NAME: &'static str = $name;
             const POISON: Self = $poison;

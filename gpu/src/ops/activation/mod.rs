@@ -1,5 +1,7 @@
 //! The gated activations of feed-forward layers: gate and up `[rows, width]` make one row of the same width.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub mod host;
 mod law;
 

@@ -40,7 +40,7 @@ pub fn write_back<W: Float, P: Float>(w: &mut [W], master: &[P]) {
 
 /// 1 - beta^t, in f64: the power of a beta near 1 would lose digits in f32.
 #[expect(clippy::cast_possible_truncation, reason = "the nearest f32")]
-fn correction(beta: f32, t: i32) -> f32 {
+pub(super) fn correction(beta: f32, t: i32) -> f32 {
     (1.0 - f64::from(beta).powi(t)) as f32
 }
 

@@ -1,5 +1,7 @@
 //! `AdamW`: Adam with weight decay of its own, off the master copy of the weights.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub mod host;
 mod law;
 

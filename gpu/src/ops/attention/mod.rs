@@ -2,6 +2,8 @@
 //! latent attention, once its keys are unfolded, is the case of values narrower than keys. A sink is a logit of each
 //! head that joins the softmax and carries no value.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub mod host;
 mod law;
 
@@ -57,12 +59,17 @@ impl Shape {
 
     /// Panics unless the shape is one, and q, k, v and o, or their gradients, are as long as it says.
     fn assert_fits<T>(&self, q: &[T], k: &[T], v: &[T], o: &[T]) {
+        self.assert_lengths([q.len(), k.len(), v.len(), o.len()]);
+    }
+
+    /// The same of their lengths.
+    fn assert_lengths(&self, [q, k, v, o]: [usize; 4]) {
         let Self { heads, kv_heads, width, value, .. } = *self;
         assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} heads share {kv_heads}");
         assert!(width > 0 && value > 0, "heads of an attention have a width");
         assert!(self.scale >= 0.0, "the largest score is scaled after it is found");
         let lengths = [(q, heads * width), (k, kv_heads * width), (v, kv_heads * value), (o, heads * value)];
-        assert!(lengths.iter().all(|(x, row)| x.len() == self.tokens() * row), "an attention: a slice and its shape");
+        assert!(lengths.iter().all(|(x, row)| *x == self.tokens() * row), "an attention: a slice and its shape");
     }
 }
 

@@ -95,7 +95,7 @@ pub fn sum_columns<T: Float>(out: &mut [T], to: Columns, heads: usize, x: &[T], 
 
 impl Columns {
     /// The rows of so many elements, some columns of which are in them.
-    fn rows(self, elements: usize, width: usize) -> usize {
+    pub(super) fn rows(self, elements: usize, width: usize) -> usize {
         let Self { all, first } = self;
         assert!(all > 0 && first + width <= all, "{width} columns from {first} of {all}");
         assert!(elements.is_multiple_of(all), "{elements} elements in rows of {all}");

@@ -1,5 +1,7 @@
 //! Sums, copies between layouts and formats, and the gate of a shared expert: one pass over the elements each.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub mod host;
 mod law;
 

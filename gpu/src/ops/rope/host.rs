@@ -20,9 +20,7 @@ pub fn rotate<T: Float>(
     for (token, x) in x.chunks_exact_mut(heads * width).enumerate() {
         let position = count(token % rope.sequence);
         for pair in 0..rotary / 2 {
-            // In f32 and in this order, as transformers has it.
-            let frequency = 1.0 / rope.theta.powf(count(2 * pair) / count(rotary));
-            let (sin, cos) = (position * frequency).sin_cos();
+            let (sin, cos) = (position * rope.frequency(pair, rotary)).sin_cos();
             let sin = if inverse { -sin } else { sin };
             let (a, b) = match rope.pairs {
                 Pairs::Half => (pair, pair + rotary / 2),

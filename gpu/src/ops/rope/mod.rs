@@ -1,9 +1,13 @@
 //! Rotary position embedding: pair p of the rotated dimensions turns by position * theta^(-2p / rotary).
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub mod host;
 mod law;
 
 pub use law::*;
+
+use crate::float::count;
 
 /// Which two dimensions turn together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,4 +27,12 @@ pub struct Rope {
     pub pairs: Pairs,
     /// The length of a sequence: the position of token t is t % sequence.
     pub sequence: usize,
+}
+
+impl Rope {
+    /// The angle that a pair of `rotary` dimensions turns by from one position to the next.
+    pub(crate) fn frequency(&self, pair: usize, rotary: usize) -> f32 {
+        // In f32 and in this order, as transformers has it.
+        1.0 / self.theta.powf(count(2 * pair) / count(rotary))
+    }
 }

@@ -157,7 +157,7 @@ fn next_best(scores: impl Iterator<Item = (usize, f32)>, last: Option<(usize, f3
 }
 
 /// Panics unless the sizes of a router and its slices fit.
-fn assert_shapes(logits: usize, scores: usize, choice: usize, weights: usize, router: &Router) {
+pub(super) fn assert_shapes(logits: usize, scores: usize, choice: usize, weights: usize, router: &Router) {
     let Router { experts, active, groups, active_groups, .. } = *router;
     assert!(active > 0 && active <= experts, "{active} of {experts} experts");
     if groups > 1 {

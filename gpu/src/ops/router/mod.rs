@@ -1,6 +1,8 @@
 //! The router: from the logits of a token to the experts it goes to and their weights. The choice passes no gradient,
 //! the weights do.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub mod host;
 mod law;
 

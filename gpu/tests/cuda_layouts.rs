@@ -1,0 +1,106 @@
+//! Random small models under random layouts on a CUDA device: they hold what they hold without values, event by event, and
+//! compute what the CPU computes. Skipped where there is no driver, which is said.
+
+#![cfg(feature = "cuda")]
+
+mod common;
+#[path = "common/driver.rs"]
+mod driver;
+#[path = "common/near.rs"]
+mod near;
+#[path = "common/specs.rs"]
+mod specs;
+
+use common::{ADAMW, Random};
+use driver::{alone, device};
+use moe_model_core::Plan;
+use moe_model_core::spec::{Dtype, Spec};
+use moe_model_gpu::device::{Device, Format};
+use moe_model_gpu::ledger::Allocation;
+use moe_model_gpu::ops::activation::Activation;
+use moe_model_gpu::ops::router::Score;
+use moe_model_gpu::shapes::Dynamic;
+use moe_model_gpu::{Bf16, Cuda, Host, Meta, Numerics, Step};
+use near::assert_near;
+
+const SPECS: u64 = 60;
+
+/// What one rank did.
+struct Outcome {
+    losses: Vec<f64>,
+    record: Vec<Allocation>,
+    gradients: Vec<(String, Vec<f32>)>,
+}
+
+/// A step, and another one.
+fn run<D: Device, E: Format, M: Format>(
+    (plan, stage): (Plan, u64),
+    device: D,
+    numerics: Numerics,
+    mut random: Random,
+) -> Outcome {
+    let step = Step::<D, Dynamic, E, M>::new(plan, stage, device, numerics, &mut random);
+    let mut step = step.unwrap_or_else(|error| panic!("{error}\n{:?}", plan.spec()));
+    step.ledger().record();
+    let report = step.train(&mut random, ADAMW).unwrap_or_else(|error| panic!("{error}\n{:?}", plan.spec()));
+    let losses = report.loss.into_iter().chain(report.mtp_loss).collect();
+    let mut gradients = Vec::new();
+    let see = &mut |place: &moe_model_gpu::step::Place, values: &[f32]| {
+        gradients.push((format!("{:?} {}", place.layer, place.name), values.to_vec()));
+    };
+    step.each_gradient(see).expect("gradients are there");
+    step.train(&mut random, ADAMW).unwrap_or_else(|error| panic!("{error}\n{:?}", plan.spec()));
+    Outcome { losses, record: step.ledger().recorded(), gradients }
+}
+
+fn compare<E: Format, M: Format>(of: (Plan, u64), cuda: &Cuda, numerics: Numerics, random: Random, tolerance: f32) {
+    let meta = run::<_, E, M>(of, Meta, numerics, random);
+    let host = run::<_, E, M>(of, Host::new(1), numerics, random);
+    let cuda = run::<_, E, M>(of, cuda.clone(), numerics, random);
+    assert!(cuda.record == meta.record, "allocations of {:?}", of.0.spec());
+    assert_eq!(cuda.losses.len(), host.losses.len());
+    for (cuda, host) in cuda.losses.iter().zip(&host.losses) {
+        let off = (cuda - host).abs();
+        assert!(off <= f64::from(tolerance) * host.abs(), "losses {cuda} and {host}: {:?}", of.0.spec());
+    }
+    assert_near("gradient of", &cuda.gradients, &host.gradients, tolerance);
+}
+
+/// A legal layout of a random model, and what the model computes.
+fn legal(seed: u64) -> (Plan, Numerics) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    loop {
+        let spec: Spec = specs::random(&mut rng);
+        let Ok(plan) = Plan::new(spec) else { continue };
+        let clamped = Activation::ClampedSwiGlu { limit: 0.7, alpha: 1.702 };
+        let numerics = Numerics {
+            norm_eps: 0.1,
+            score: specs::of(&mut rng, &[Score::Softmax, Score::Sigmoid, Score::SoftmaxOfChosen]),
+            normalise: rng.bool(),
+            routed_activation: specs::of(&mut rng, &[Activation::SwiGlu, clamped]),
+            ..Numerics::usual(&spec.architecture)
+        };
+        return (plan, numerics);
+    }
+}
+
+#[test]
+fn random_layouts() {
+    let _alone = alone();
+    let Some(cuda) = device(None) else { return };
+    for seed in 0..SPECS {
+        let (plan, numerics) = legal(seed);
+        let random = Random { seed, vocab: plan.spec().architecture.vocab };
+        let precision = plan.spec().layout.precision;
+        for stage in 0..plan.stages() {
+            println!("{seed} {stage}");
+            let of = (plan, stage);
+            match (precision.weights, precision.moments) {
+                (Dtype::Fp32, Dtype::Fp32) => compare::<f32, f32>(of, &cuda, numerics, random, 1e-5),
+                (Dtype::Fp32, _) => compare::<f32, Bf16>(of, &cuda, numerics, random, 1e-5),
+                (_, Dtype::Fp32) => compare::<Bf16, f32>(of, &cuda, numerics, random, 0.04),
+                _ => compare::<Bf16, Bf16>(of, &cuda, numerics, random, 0.04),
+            }
+        }
+    }
+}
