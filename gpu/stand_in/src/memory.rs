@@ -30,14 +30,15 @@ enum Page {
 }
 
 impl Page {
-    fn written(&mut self) -> &mut Written {
+    /// Its bytes, `size` of them, to be written.
+    fn written(&mut self, size: usize) -> &mut Written {
         if let Self::Written(w) = self {
             return w;
         }
         let (value, bits) = if let Self::Filled(value) = *self { (value, !0) } else { (POISON, 0) };
         *self = Self::Written(Written {
-            data: vec![value; PAGE].into_boxed_slice(),
-            mask: vec![bits; PAGE / 64].into_boxed_slice(),
+            data: vec![value; size].into_boxed_slice(),
+            mask: vec![bits; size.div_ceil(64)].into_boxed_slice(),
         });
         match self {
             Self::Written(w) => w,
@@ -72,6 +73,14 @@ struct Allocation {
     /// Of a module: counts for nothing and cannot be freed by address.
     is_hidden: bool,
     pages: Vec<Page>,
+}
+
+impl Allocation {
+    /// Bytes of a page; of the last one as many as there are.
+    fn page_size(&self, page: usize) -> usize {
+        let before = (page * PAGE) as u64;
+        usize::try_from(self.bytes.saturating_sub(before)).unwrap_or(PAGE).min(PAGE)
+    }
 }
 
 /// A pool of stream-ordered allocations.
@@ -386,8 +395,9 @@ impl Memory {
     /// Outside of live allocations.
     pub fn store(&mut self, address: u64, bytes: u32, value: u64, hint: &mut usize) -> Result<(), Fault> {
         let (index, offset) = self.locate(address, u64::from(bytes), hint)?;
-        let (page, at) = (&mut self.allocations[index].pages[offset / PAGE], offset % PAGE);
-        let w = page.written();
+        let a = &mut self.allocations[index];
+        let (size, at) = (a.page_size(offset / PAGE), offset % PAGE);
+        let w = a.pages[offset / PAGE].written(size);
         w.mask[at / 64] |= ((1_u64 << bytes) - 1) << (at % 64);
         place_number(&mut w.data[at..at + bytes as usize], value);
         Ok(())
@@ -398,8 +408,8 @@ impl Memory {
     /// # Errors
     /// Outside of live allocations.
     pub fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault> {
-        self.each_page(address, from.len() as u64, |page, at, done, len| {
-            let w = page.written();
+        self.each_page(address, from.len() as u64, |page, size, at, done, len| {
+            let w = page.written(size);
             w.data[at..at + len].copy_from_slice(&from[done..done + len]);
             w.mark(at, at + len);
         })
@@ -410,12 +420,12 @@ impl Memory {
     /// # Errors
     /// Outside of live allocations.
     pub fn fill(&mut self, address: u64, pattern: &[u8], bytes: u64) -> Result<(), Fault> {
-        self.each_page(address, bytes, |page, at, done, len| {
-            if at == 0 && len == PAGE && pattern.iter().all(|b| *b == pattern[0]) {
+        self.each_page(address, bytes, |page, size, at, done, len| {
+            if at == 0 && len == size && pattern.iter().all(|b| *b == pattern[0]) {
                 *page = Page::Filled(pattern[0]);
                 return;
             }
-            let w = page.written();
+            let w = page.written(size);
             for (i, byte) in w.data[at..at + len].iter_mut().enumerate() {
                 *byte = pattern[(done + i) % pattern.len()];
             }
@@ -427,7 +437,7 @@ impl Memory {
         &mut self,
         address: u64,
         bytes: u64,
-        mut then: impl FnMut(&mut Page, usize, usize, usize),
+        mut then: impl FnMut(&mut Page, usize, usize, usize, usize),
     ) -> Result<(), Fault> {
         if bytes == 0 {
             return Ok(());
@@ -441,7 +451,9 @@ impl Memory {
         while done < bytes {
             let at = (offset + done) % PAGE;
             let len = (PAGE - at).min(bytes - done);
-            then(&mut self.allocations[index].pages[(offset + done) / PAGE], at, done, len);
+            let a = &mut self.allocations[index];
+            let (page, size) = ((offset + done) / PAGE, a.page_size((offset + done) / PAGE));
+            then(&mut a.pages[page], size, at, done, len);
             done += len;
         }
         Ok(())
@@ -539,8 +551,8 @@ impl Memory {
     /// # Errors
     /// Outside of live allocations.
     pub fn insert(&mut self, address: u64, extract: &Extract) -> Result<(), Fault> {
-        self.each_page(address, extract.bytes, |page, at, done, len| {
-            let w = page.written();
+        self.each_page(address, extract.bytes, |page, size, at, done, len| {
+            let w = page.written(size);
             w.data[at..at + len].copy_from_slice(&extract.data[done..done + len]);
             for i in 0..len {
                 let bit = 1 << ((at + i) % 64);
