@@ -26,6 +26,7 @@ moe_model! {
     layout Long: layout { serving: serving { requests: REQUESTS, context: 65_536, cache: fp8 }, ..Served },
     layout Trained: layout {
         serving: none,
+        precision: precision { weights: bf16 },
         batch: batch { sequence: 4096 },
         accounting: paper,
         device: none,
