@@ -215,7 +215,10 @@ impl Comm {
     }
 
     /// Tokens of all tensor-parallel ranks, each sequence in order.
-    pub(crate) fn gather<D: Memory, C, E: Element>(
+    ///
+    /// # Errors
+    /// If another rank is gone, stalls, or sends another number of bytes.
+    pub fn gather<D: Memory, C, E: Element>(
         &self,
         device: &D,
         mut all: ViewMut<'_, D, Context, C, E>,
