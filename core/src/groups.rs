@@ -185,8 +185,12 @@ impl Plan {
         (0..self.world() / count).map(move |group| Ranks { first: first(group), stride, count })
     }
 
-    /// The place of a rank in its group of a kind.
-    const fn place(&self, kind: Group, rank: u64) -> u64 {
+    /// The place of a rank in its group of a kind, from 0.
+    ///
+    /// # Panics
+    /// If there are not so many ranks.
+    #[must_use]
+    pub const fn place(&self, kind: Group, rank: u64) -> u64 {
         assert!(rank < self.world(), "the world has fewer ranks");
         let (stride, count) = self.axis(kind);
         rank / stride % count

@@ -433,10 +433,7 @@ impl Inner {
             return Err(LedgerError::TooMany { name, budget: line.most, phase });
         }
         let charge = line.each;
-        line.there += 1;
-        line.bytes += bytes;
-        self.live += bytes;
-        self.charged += charge;
+        self.hold(index, bytes, charge);
         self.allocations += 1;
         self.note_peak();
         Ok((index, charge, self.begin(name, bytes)))
@@ -448,6 +445,14 @@ impl Inner {
         let bytes = Bytes::new(bytes);
         record.push(Allocation { name, bytes, phase: self.phase, from: self.clock, until: None });
         record.len() - 1
+    }
+
+    fn hold(&mut self, line: usize, bytes: u64, charge: u64) {
+        let line = &mut self.lines[line];
+        line.there += 1;
+        line.bytes += bytes;
+        self.live += bytes;
+        self.charged += charge;
     }
 
     fn give_back(&mut self, line: usize, bytes: u64, charge: u64, place: usize) {
@@ -530,10 +535,7 @@ impl Ticket {
             }
             Err(error) => {
                 // What stays as it was is given back when it is dropped.
-                inner.lines[self.line].there += 1;
-                inner.lines[self.line].bytes += self.bytes;
-                inner.live += self.bytes;
-                inner.charged += self.charge;
+                inner.hold(self.line, self.bytes, self.charge);
                 Err(error)
             }
         }

@@ -175,8 +175,9 @@ impl Comm {
         carrier.exchange(group, ranks, operation, sent).map(Some)
     }
 
-    /// The same message to each, of which each has one of the same length.
-    fn all<D: Memory, C, R, E: Element>(
+    /// What every member of the rank's group of a kind has, in the order of ranks, of which each has as much; none where it is
+    /// alone.
+    pub(crate) fn all<D: Memory, C, R, E: Element>(
         &self,
         device: &D,
         group: Group,
@@ -189,7 +190,7 @@ impl Comm {
         let len = own.raw().len();
         let bytes = device.read(own.raw(), E::to_bytes).unwrap_or_default();
         let received = self.exchange(group, operation, |members| vec![bytes; members])?;
-        received.map(|received| self.elements(group, operation, received, |_| len)).transpose()
+        received.map(|received| self.elements(group, operation, &received, |_| len)).transpose()
     }
 
     /// Messages as elements, so many from each.
@@ -197,19 +198,14 @@ impl Comm {
         &self,
         group: Group,
         operation: &'static str,
-        received: Vec<Vec<u8>>,
+        received: &[Vec<u8>],
         expected: impl Fn(usize) -> usize,
     ) -> Result<Vec<Vec<E>>, CommError> {
         let ranks = self.plan.group(group, self.rank);
-        let each = received.into_iter().zip(ranks).enumerate().map(|(member, (bytes, rank))| {
+        let each = received.iter().zip(ranks).enumerate().map(|(member, (bytes, rank))| {
             let len = expected(member);
-            if bytes.len() != len * size_of::<E>() {
-                let how = format!("it sent {} bytes, {} are expected", bytes.len(), len * size_of::<E>());
-                return Err(CommError::Disagree { rank, group, operation, how });
-            }
-            let mut elements = vec![E::default(); len];
-            E::from_bytes(&mut elements, &bytes);
-            Ok(elements)
+            has_length(bytes, len * size_of::<E>(), (rank, group, operation))?;
+            Ok(elements_of(bytes, len))
         });
         each.collect()
     }
@@ -265,7 +261,7 @@ impl Comm {
             device.read(all.raw(), split).unwrap_or_default()
         };
         let received = self.exchange(Group::Tp, OPERATION, sent)?.unwrap_or_default();
-        let received = self.elements::<E>(Group::Tp, OPERATION, received, |_| len)?;
+        let received = self.elements::<E>(Group::Tp, OPERATION, &received, |_| len)?;
         device.write(own.raw(), |out| sum(out, &received));
         Ok(())
     }
@@ -324,8 +320,7 @@ impl Comm {
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
         if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
-            let ranks = self.plan.group(group, self.rank);
-            let mine = usize::try_from((self.rank - ranks.first) / ranks.stride).expect("ranks are addresses");
+            let mine = usize::try_from(self.plan.place(group, self.rank)).expect("ranks are addresses");
             let first = mine / neighbours * neighbours;
             device.write(values.raw(), |out| sum(out, &of_ranks[first..first + neighbours]));
         }
@@ -395,7 +390,7 @@ impl Comm {
             device.read(from.raw(), split).unwrap_or_default()
         };
         let received = self.exchange(Group::Ep, OPERATION, sent)?.unwrap_or_default();
-        let received = self.elements::<E>(Group::Ep, OPERATION, received, |member| receives[member] * width)?;
+        let received = self.elements::<E>(Group::Ep, OPERATION, &received, |member| receives[member] * width)?;
         device.write(to.raw(), |out| {
             let mut first = 0;
             for of_rank in &received {
@@ -412,16 +407,9 @@ impl Comm {
         const OPERATION: &str = "exchange of counts";
         let split = |_| sent.chunks(local.max(1)).map(i32::to_bytes).collect();
         let Some(received) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
-        let received = self.elements::<i32>(Group::Ep, OPERATION, received, |_| local)?;
+        let received = self.elements::<i32>(Group::Ep, OPERATION, &received, |_| local)?;
         let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
         Ok(Some(received.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
-    }
-
-    /// What every member of a group has of some numbers, one behind the other; none where it is alone.
-    pub(crate) fn all_gather(&self, group: Group, own: &[f32]) -> Result<Option<Vec<Vec<f32>>>, CommError> {
-        const OPERATION: &str = "all-gather";
-        let received = self.exchange(group, OPERATION, |members| vec![f32::to_bytes(own); members])?;
-        received.map(|received| self.elements(group, OPERATION, received, |_| own.len())).transpose()
     }
 
     /// Sends a tensor to the rank at the same place of another stage, if it is not alone.
@@ -444,39 +432,58 @@ impl Comm {
         stage: u64,
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
-        const OPERATION: &str = "receive";
-        let Some(carrier) = &self.carrier else {
-            device.zero(values.raw());
-            return Ok(());
-        };
-        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
-        let bytes = carrier.receive(rank, Group::Pp, "send")?;
-        let expected = values.view().raw().len() * size_of::<E>();
-        if bytes.len() != expected {
-            let how = format!("it sent {} bytes, {expected} are expected", bytes.len());
-            return Err(CommError::Disagree { rank, group: Group::Pp, operation: OPERATION, how });
+        match self.received(stage, values.view())? {
+            Some(bytes) => device.write(values.raw(), |out| E::from_bytes(out, &bytes)),
+            None => device.zero(values.raw()),
         }
-        device.write(values.raw(), |out| E::from_bytes(out, &bytes));
         Ok(())
     }
-}
 
-impl Comm {
-    /// Adds what the rank at the same place of another stage sent; nothing where it is alone.
+    /// Adds what it sent; nothing where it is alone.
     pub(crate) fn add_received<D: Memory, R, C>(
         &self,
         device: &D,
         stage: u64,
         values: ViewMut<'_, D, R, C, f32>,
     ) -> Result<(), CommError> {
-        let Some(carrier) = &self.carrier else { return Ok(()) };
-        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
-        let bytes = carrier.receive(rank, Group::Pp, "send")?;
-        let mut other = vec![0.0_f32; bytes.len() / size_of::<f32>()];
-        f32::from_bytes(&mut other, &bytes);
-        device.write(values.raw(), |out| out.iter_mut().zip(&other).for_each(|(out, other)| *out += other));
+        if let Some(bytes) = self.received(stage, values.view())? {
+            let other: Vec<f32> = elements_of(&bytes, values.view().raw().len());
+            device.write(values.raw(), |out| out.iter_mut().zip(&other).for_each(|(out, other)| *out += other));
+        }
         Ok(())
     }
+
+    /// The bytes of a tensor from the rank at the same place of another stage; none where it is alone.
+    fn received<D: Memory, R, C, E: Element>(
+        &self,
+        stage: u64,
+        of: View<'_, D, R, C, E>,
+    ) -> Result<Option<Vec<u8>>, CommError> {
+        let Some(carrier) = &self.carrier else { return Ok(None) };
+        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
+        let bytes = carrier.receive(rank, Group::Pp, "send")?;
+        has_length(&bytes, of.raw().len() * size_of::<E>(), (rank, Group::Pp, "receive"))?;
+        Ok(Some(bytes))
+    }
+}
+
+/// Whether a rank's message is as long as the tensor that it is for.
+fn has_length(
+    bytes: &[u8],
+    expected: usize,
+    (rank, group, operation): (u64, Group, &'static str),
+) -> Result<(), CommError> {
+    if bytes.len() == expected {
+        return Ok(());
+    }
+    let how = format!("it sent {} bytes, {expected} are expected", bytes.len());
+    Err(CommError::Disagree { rank, group, operation, how })
+}
+
+fn elements_of<E: Element>(bytes: &[u8], len: usize) -> Vec<E> {
+    let mut elements = vec![E::default(); len];
+    E::from_bytes(&mut elements, bytes);
+    elements
 }
 
 /// Sums in the order of ranks, made in f32 and rounded once.

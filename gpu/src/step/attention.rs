@@ -1,6 +1,6 @@
 //! Attention blocks: norm, projections of grouped-query or latent attention, attention itself, and the way back.
 
-use super::context::{Context as Ctx, Norm, NormOutput, Passing};
+use super::context::{Context as Ctx, NormOutput, Passing};
 use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::attention::{self, Attended, Qkv, QkvMut};
@@ -376,7 +376,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         works: &mut Works<D, S, E>,
     ) -> Result<Kept<D, S, E>, StepError> {
         let mut statistics: Tensor<D, Tokens, One, f32> = of.room.take("attention norm statistics")?;
-        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&self.norm);
         norm.statistics(of, statistics.view_mut(), x);
         works.norm.fill(of, &norm, x, statistics.view())?;
         let heads = match &self.heads {
@@ -407,8 +407,8 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
             };
             project(of, kept.q.view_mut(), x, &gqa.q, gqa.q_bias.as_ref());
             project(of, kept.k.view_mut(), x, &gqa.k, gqa.k_bias.as_ref());
-            let q_norm = Norm { weight: q_norm, eps: of.numerics.norm_eps };
-            let k_norm = Norm { weight: k_norm, eps: of.numerics.norm_eps };
+            let q_norm = of.norm(q_norm);
+            let k_norm = of.norm(k_norm);
             let (q, k) = (kept.q.view().reshaped(n), kept.k.view().reshaped(n));
             q_norm.statistics(of, kept.q_statistics.view_mut(), q);
             k_norm.statistics(of, kept.k_statistics.view_mut(), k);
@@ -444,7 +444,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
                 let mut latent: Tensor<D, Context, S::QRank, E> = room.take("query latent")?;
                 let mut statistics: Tensor<D, Context, One, f32> = room.take("query latent statistics")?;
                 gemm::forward(device, latent.view_mut(), x, down.view(), Into::Set);
-                let norm = Norm { weight: norm, eps: of.numerics.norm_eps };
+                let norm = of.norm(norm);
                 norm.statistics(of, statistics.view_mut(), latent.view());
                 let normed = works.query.as_mut().expect("a query latent has a norm");
                 norm.forward(of, normed.view_mut(), latent.view(), statistics.view());
@@ -456,7 +456,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         let mut statistics: Tensor<D, Context, One, f32> = room.take("key/value latent statistics")?;
         gemm::forward(device, works.down.view_mut(), x, mla.down.view(), Into::Set);
         elementwise::first_columns(device, latent.view_mut(), works.down.view());
-        let norm = Norm { weight: &mla.latent_norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&mla.latent_norm);
         norm.statistics(of, statistics.view_mut(), latent.view());
         norm.forward(of, works.latent.view_mut(), latent.view(), statistics.view());
         gemm::forward(device, works.up.view_mut(), works.latent.view(), mla.up.view(), Into::Set);
@@ -479,7 +479,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         residual: &mut Tensor<D, Tokens, S::Hidden, E>,
     ) -> Result<(), StepError> {
         let mut works = Works::new(of, &self.heads)?;
-        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&self.norm);
         let kept = match kept {
             Some(kept) => {
                 works.norm.fill(of, &norm, x, kept.statistics.view())?;
@@ -516,10 +516,10 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         if let (Queries::Latent { norm, .. }, Some((latent, statistics)), Some(normed)) =
             (&mla.queries, &latents.query, &mut works.query)
         {
-            let norm = Norm { weight: norm, eps: of.numerics.norm_eps };
+            let norm = of.norm(norm);
             norm.forward(of, normed.view_mut(), latent.view(), statistics.view());
         }
-        let norm = Norm { weight: &mla.latent_norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&mla.latent_norm);
         norm.forward(of, works.latent.view_mut(), latents.latent.view(), latents.statistics.view());
     }
 

@@ -7,7 +7,7 @@ use crate::device::{Device, Element, Format, Memory};
 use crate::numerics::Numerics;
 use crate::ops::rope::Rope;
 use crate::ops::{elementwise, rms_norm};
-use crate::shapes::{Context as All, Lengths, One, Shapes, Tokens};
+use crate::shapes::{Axis, Context as All, Lengths, One, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
 use crate::{View, ViewMut};
 use moe_model_core::Plan;
@@ -56,6 +56,11 @@ impl<D: Memory> Context<'_, D> {
         Rope { theta: self.numerics.rope_theta, pairs: self.numerics.rope_pairs, sequence: self.room.lengths.keys }
     }
 
+    /// A norm, with the model's constant.
+    pub(super) fn norm<'n, C, E: Element>(&self, weight: &'n Param<D, C, One, E>) -> Norm<'n, D, C, E> {
+        Norm { weight, eps: self.numerics.norm_eps }
+    }
+
     /// Whether tensor-parallel ranks each have a part of a sum of the same tokens.
     pub(super) fn is_partial(&self) -> bool {
         self.room.lengths.tensor_ranks > 1 && !self.gathers()
@@ -90,6 +95,44 @@ impl<D: Memory> Context<'_, D> {
             self.comm.all_reduce(device, Group::Tp, partial.again())?;
         }
         device.copy(own.raw(), partial.view().raw());
+        Ok(())
+    }
+
+    /// The same where it is: scattered if each rank has its own tokens, else in what was summed.
+    pub(super) fn own_sum<'v, C: Axis, E: Format>(
+        &self,
+        scattered: Option<&'v mut Tensor<D, Tokens, C, E>>,
+        mut partial: ViewMut<'v, D, All, C, E>,
+    ) -> Result<View<'v, D, Tokens, C, E>, StepError> {
+        let (device, lengths) = (self.room.device, self.room.lengths);
+        if let Some(scattered) = scattered {
+            self.comm.reduce_scatter(device, scattered.view_mut(), partial.view(), lengths)?;
+            return Ok(scattered.view());
+        }
+        if self.is_partial() {
+            self.comm.all_reduce(device, Group::Tp, partial.again())?;
+        }
+        Ok(partial.into_view().reshaped(lengths))
+    }
+
+    /// The same of what is made here: in a tensor of all tokens if each rank has its own of them, else in its place.
+    pub(super) fn made_sum<C: Axis, E: Format>(
+        &self,
+        own: &mut Tensor<D, Tokens, C, E>,
+        all: Option<&mut Tensor<D, All, C, E>>,
+        make: impl FnOnce(ViewMut<'_, D, All, C, E>),
+    ) -> Result<(), StepError> {
+        let (device, lengths) = (self.room.device, self.room.lengths);
+        if let Some(all) = all {
+            make(all.view_mut());
+            self.comm.reduce_scatter(device, own.view_mut(), all.view(), lengths)?;
+            return Ok(());
+        }
+        let mut own = own.view_mut().reshaped(lengths);
+        make(own.again());
+        if self.is_partial() {
+            self.comm.all_reduce(device, Group::Tp, own)?;
+        }
         Ok(())
     }
 }
@@ -190,17 +233,9 @@ impl<D: Device, S: Shapes, E: Format> Passing<D, S, E> {
     pub(super) fn own<'v>(
         &'v mut self,
         of: &Context<'_, D>,
-        mut partial: ViewMut<'v, D, All, S::Hidden, E>,
+        partial: ViewMut<'v, D, All, S::Hidden, E>,
     ) -> Result<View<'v, D, Tokens, S::Hidden, E>, StepError> {
-        let (device, lengths) = (of.room.device, of.room.lengths);
-        if let Some(scattered) = &mut self.scattered {
-            of.comm.reduce_scatter(device, scattered.view_mut(), partial.view(), lengths)?;
-            return Ok(scattered.view());
-        }
-        if of.is_partial() {
-            of.comm.all_reduce(device, Group::Tp, partial.again())?;
-        }
-        Ok(partial.into_view().reshaped(lengths))
+        of.own_sum(self.scattered.as_mut(), partial)
     }
 
     /// The gradient of what a norm made, partial on tensor-parallel ranks, goes back to the residual stream.

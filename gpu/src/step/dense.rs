@@ -1,6 +1,6 @@
 //! Dense feed-forward blocks: a norm and a gated network.
 
-use super::context::{Context as Ctx, Norm, NormOutput, Passing, residual};
+use super::context::{Context as Ctx, NormOutput, Passing, residual};
 use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
@@ -86,7 +86,7 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
             gate: of.room.take("dense gate")?,
             up: of.room.take("dense up")?,
         };
-        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&self.norm);
         norm.statistics(of, kept.statistics.view_mut(), x);
         works.norm.fill(of, &norm, x, kept.statistics.view())?;
         gemm::forward(device, kept.gate.view_mut(), works.norm.view(), self.gate.view(), Into::Set);
@@ -107,7 +107,7 @@ impl<D: Device, S: Shapes, E: Format> Dense<D, S, E> {
     ) -> Result<(), StepError> {
         let (device, activation) = (of.room.device, of.numerics.activation);
         let mut works = Works::new(of)?;
-        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&self.norm);
         let mut kept = match kept {
             Some(kept) => {
                 works.norm.fill(of, &norm, x, kept.statistics.view())?;

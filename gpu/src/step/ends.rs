@@ -1,6 +1,6 @@
 //! The ends of the model: embedding, and final norm with head and loss.
 
-use super::context::{Context as Ctx, Norm, NormOutput};
+use super::context::{Context as Ctx, NormOutput};
 use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
@@ -57,19 +57,12 @@ impl<D: Device, S: Shapes, E: Format> Embedding<D, S, E> {
 
     /// Rows of the table for all tokens; of a part of the vocabulary, what it has of them.
     pub(super) fn forward(&self, of: &Ctx<'_, D>, ids: &Ids<D>) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
-        let (room, device, n) = (of.room, of.room.device, of.room.lengths);
+        let room = of.room;
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("embedding output")?;
-        if of.gathers() {
-            let mut all: Tensor<D, Context, S::Hidden, E> = room.take("embedding of all tokens")?;
-            embedding::forward(device, all.view_mut(), ids.view(), self.table.view(), of.first_row());
-            of.comm.reduce_scatter(device, output.view_mut(), all.view(), n)?;
-        } else {
-            let mut output = output.view_mut().reshaped::<Context, S::Hidden>(n);
-            embedding::forward(device, output.again(), ids.view(), self.table.view(), of.first_row());
-            if of.is_partial() {
-                of.comm.all_reduce(device, Group::Tp, output)?;
-            }
-        }
+        let mut all = if of.gathers() { Some(room.take("embedding of all tokens")?) } else { None };
+        of.made_sum(&mut output, all.as_mut(), |out| {
+            embedding::forward(room.device, out, ids.view(), self.table.view(), of.first_row());
+        })?;
         Ok(output)
     }
 
@@ -166,7 +159,7 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         };
         let mut targets: Tensor<D, Context, One, f32> = room.take("label logits")?;
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
-        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&self.norm);
         norm.statistics(of, kept.statistics.view_mut(), x);
         norm_output.fill(of, &norm, x, kept.statistics.view())?;
         see(norm_output.view());
@@ -205,9 +198,9 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         weight: f32,
         carried: Option<Tensor<D, Tokens, S::Hidden, E>>,
     ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
-        let (room, device, n) = (of.room, of.room.device, of.room.lengths);
+        let (room, device) = (of.room, of.room.device);
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
-        let norm = Norm { weight: &self.norm, eps: of.numerics.norm_eps };
+        let norm = of.norm(&self.norm);
         norm_output.fill(of, &norm, x, kept.statistics.view())?;
         #[allow(clippy::cast_precision_loss)] // tokens of a micro-batch
         let scale = weight / kept.scored.max(1) as f32;
@@ -231,15 +224,7 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
             gemm::weight(device, d_table, kept.logits.view(), input);
             gemm::input(device, d_norm.view_mut(), kept.logits.view(), table.view(), Into::Set);
         }
-        let dy = if let Some(scattered) = &mut scattered {
-            of.comm.reduce_scatter(device, scattered.view_mut(), d_norm.view(), n)?;
-            scattered.view()
-        } else {
-            if of.is_partial() {
-                of.comm.all_reduce(device, Group::Tp, d_norm.view_mut())?;
-            }
-            d_norm.view().reshaped(n)
-        };
+        let dy = of.own_sum(scattered.as_mut(), d_norm.view_mut())?;
         if is_carried {
             elementwise::add(device, residual.view_mut(), dy);
         } else {

@@ -1,9 +1,9 @@
 //! Modules for multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): behind the head, a layer that reads the
 //! next token's embedding beside the hidden state, and predicts one token further, through the model's own head.
 
-use super::Layer;
-use super::context::{Context as Ctx, Norm};
+use super::context::Context as Ctx;
 use super::ends::{Embedding, Exit, Ids};
+use super::layer::Layer;
 use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::elementwise::{self, Columns};
@@ -12,7 +12,6 @@ use crate::ops::{embedding, rms_norm};
 use crate::shapes::{Context, One, Plus, Shapes, Shard, Tokens};
 use crate::tensor::{StepError, Tensor};
 use crate::{View, ViewMut};
-use moe_model_core::groups::Group;
 use moe_model_core::inventory::Module;
 
 /// Two hidden states side by side.
@@ -114,18 +113,10 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
             hidden_rows: room.take("hidden norm statistics")?,
         };
         let mut works = Works::new(of)?;
-        if let Some(all) = &mut works.embedding {
-            self.embed(of, all.view_mut(), table, ids);
-            of.comm.reduce_scatter(room.device, kept.embedding.view_mut(), all.view(), n)?;
-        } else {
-            self.embed(of, kept.embedding.view_mut().reshaped(n), table, ids);
-            if of.is_partial() {
-                of.comm.all_reduce(room.device, Group::Tp, kept.embedding.view_mut())?;
-            }
-        }
-        norm(of, &self.token_norm).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
-        norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
-        norm(of, &self.hidden_norm).statistics(of, kept.hidden_rows.view_mut(), works.hidden.view());
+        of.made_sum(&mut kept.embedding, works.embedding.as_mut(), |out| self.embed(of, out, table, ids))?;
+        of.norm(&self.token_norm).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
+        of.norm(hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
+        of.norm(&self.hidden_norm).statistics(of, kept.hidden_rows.view_mut(), works.hidden.view());
         self.input(of, &kept, &mut works);
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("entrance output")?;
         if let Some(shared) = &mut works.shared {
@@ -171,9 +162,9 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
     /// Both norms' outputs, side by side.
     fn input(&self, of: &Ctx<'_, D>, kept: &Kept<D, S, E>, works: &mut Works<D, S, E>) {
         let Works { hidden, half, input, .. } = works;
-        norm(of, &self.token_norm).forward(of, half.view_mut(), kept.embedding.view(), kept.token_rows.view());
+        of.norm(&self.token_norm).forward(of, half.view_mut(), kept.embedding.view(), kept.token_rows.view());
         side(of, input.view_mut(), half.view(), 0);
-        norm(of, &self.hidden_norm).forward(of, half.view_mut(), hidden.view(), kept.hidden_rows.view());
+        of.norm(&self.hidden_norm).forward(of, half.view_mut(), hidden.view(), kept.hidden_rows.view());
         side(of, input.view_mut(), half.view(), 1);
     }
 
@@ -189,7 +180,7 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
     ) -> Result<(), StepError> {
         let (device, n) = (of.room.device, of.room.lengths);
         let mut works = Works::new(of)?;
-        norm(of, hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
+        of.norm(hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
         self.input(of, kept, &mut works);
         if let Some(shared) = &mut works.shared {
             of.gather(shared.input.view_mut(), works.input.view())?;
@@ -237,14 +228,6 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
             embedding::backward(device, gradients.of(&table.table), ids, dx, first);
         }
     }
-}
-
-/// A norm of the module.
-fn norm<'n, D, H, E: Format>(of: &Ctx<'_, D>, weight: &'n Param<D, H, One, E>) -> Norm<'n, D, H, E>
-where
-    D: Device,
-{
-    Norm { weight, eps: of.numerics.norm_eps }
 }
 
 /// One of two hidden states side by side.

@@ -131,7 +131,11 @@ impl<D: Memory, R, C, E: Element> Buffer<D, R, C, E> {
 /// Sees every parameter, whatever its dimensions.
 pub(super) trait Visitor<D: Memory, E: Element> {
     fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError>;
-    fn buffer(&mut self, place: Place, elements: Mut<'_, D, f32>) -> Result<(), StepError>;
+
+    /// A buffer that nothing optimises: nothing to do, for most.
+    fn buffer(&mut self, _place: Place, _elements: Mut<'_, D, f32>) -> Result<(), StepError> {
+        Ok(())
+    }
 }
 
 /// What has parameters.

@@ -1,8 +1,9 @@
 //! A rank's weights, buffers and optimizer state in one safetensors file, from which its step goes on as if it had not
 //! stopped. A file is written beside the old one and takes its place when it is whole.
 
-use super::params::{Flat, Place, Visit, Visitor};
-use super::{Model, States, Step};
+use super::Step;
+use super::model::Model;
+use super::params::{Flat, Place, States, Visit, Visitor};
 use crate::device::{Device, Element, Format, Memory, Mut};
 use crate::shapes::Shapes;
 use crate::tensor::StepError;

@@ -1,8 +1,10 @@
 //! What ranks of a world tell each other between backward and the next forward: gradients that each has a part of, and
 //! weights that each has updated a shard of.
 
+use super::Step;
+use super::model::Model;
 use super::params::{Flat, Gradients, Place, Sums, Visit, Visitor};
-use super::{Model, Step, overlap};
+use super::weights::overlap;
 use crate::ViewMut;
 use crate::comm::Comm;
 use crate::device::{Device, Element, Format, Memory, Mut};
@@ -23,8 +25,7 @@ pub(super) fn replica(comm: &Comm, plan: &Plan, expert: bool) -> u64 {
     if comm.is_alone() {
         return 0;
     }
-    let ranks = plan.group(replicas(expert), comm.rank());
-    (comm.rank() - ranks.first) / ranks.stride
+    plan.place(replicas(expert), comm.rank())
 }
 
 /// Sums of gradients: over tensor-parallel ranks that have parts of the gradient of what each of them holds, over the stages
@@ -86,10 +87,6 @@ impl<D: Device, E: Element> Visitor<D, E> for OverTensorRanks<'_, D> {
         }
         Ok(())
     }
-
-    fn buffer(&mut self, _: Place, _: Mut<'_, D, f32>) -> Result<(), StepError> {
-        Ok(())
-    }
 }
 
 /// The first and the last stage may hold the same table: a tied one, or that of modules for multi-token prediction.
@@ -129,8 +126,9 @@ pub(super) fn weights<D: Device, S: Shapes, E: Format, M: Format>(
         }
         let (device, comm, n) = (&step.device, &step.comm, &step.lengths);
         let master = step.states.master(expert);
-        let own = device.read(master.read(), <[f32]>::to_vec).unwrap_or_default();
-        let Some(shards) = comm.all_gather(replicas(expert), &own)? else { continue };
+        let rows = master.len();
+        let own: ViewMut<'_, D, One, One, f32> = ViewMut::of(master, rows, 1);
+        let Some(shards) = comm.all(device, replicas(expert), "all-gather", own.view())? else { continue };
         let all: Vec<f32> = shards.concat();
         let len = if expert { n.expert_parameters } else { n.dense_parameters };
         let ranges: [Range<usize>; 2] = if expert { [0..0, 0..len] } else { [0..len, 0..0] };
@@ -154,10 +152,6 @@ impl<D: Device, E: Format> Visitor<D, E> for Put<'_, D> {
                 out.iter_mut().zip(values).for_each(|(out, value)| *out = E::of_f32(*value));
             });
         }
-        Ok(())
-    }
-
-    fn buffer(&mut self, _: Place, _: Mut<'_, D, f32>) -> Result<(), StepError> {
         Ok(())
     }
 }

@@ -1,0 +1,316 @@
+//! The blocks of a stage, one behind the other: a micro-batch forward through them and back, and what it keeps meanwhile.
+
+use super::Batch;
+use super::context::Context;
+use super::ends::{self, Embedding, Head};
+use super::layer::{KeptLayer, Layer, RESIDUAL, carried};
+use super::mtp::{self, Hidden, Mtp};
+use super::params::{self, Gradients, Maker, Visit, Visitor};
+use super::probe::Probing;
+use crate::View;
+use crate::device::{Device, Element, Format, Memory};
+use crate::ledger::Direction;
+use crate::shapes::{Context as All, Shapes, Tokens};
+use crate::tensor::{Room, StepError, Tensor};
+use moe_model_core::Plan;
+use moe_model_core::inventory::Block;
+
+/// The weights of a stage.
+pub(super) struct Model<D: Memory, S: Shapes, E: Element> {
+    pub(super) embedding: Option<Embedding<D, S, E>>,
+    pub(super) layers: Vec<Layer<D, S, E>>,
+    pub(super) head: Option<Head<D, S, E>>,
+    pub(super) modules: Vec<Mtp<D, S, E>>,
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Model<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        params::visit_fields!(self, visitor: embedding, layers, head, modules)
+    }
+}
+
+/// What a micro-batch keeps from its forward to its backward.
+pub(super) struct InFlight<D: Memory, S: Shapes, E: Element> {
+    ids: Option<ends::Ids<D>>,
+    layers: Vec<KeptLayer<D, S, E>>,
+    head: Option<KeptExit<D, S, E>>,
+    modules: Vec<KeptModule<D, S, E>>,
+}
+
+/// The input of a head, and what else it keeps.
+pub(super) type KeptExit<D, S, E> = (Tensor<D, Tokens, <S as Shapes>::Hidden, E>, ends::Kept<D, S>);
+
+/// What a module for multi-token prediction keeps.
+pub(super) struct KeptModule<D: Memory, S: Shapes, E: Element> {
+    entrance: mtp::Kept<D, S, E>,
+    layer: KeptLayer<D, S, E>,
+    exit: KeptExit<D, S, E>,
+}
+
+/// Sums of losses, and how many they are: the model's own, and those of modules for multi-token prediction.
+#[derive(Default)]
+pub(super) struct Losses {
+    pub(super) own: (f64, u32),
+    pub(super) mtp: (f64, u32),
+}
+
+impl Losses {
+    pub(super) fn add(sum: &mut (f64, u32), loss: Option<f64>) {
+        if let Some(loss) = loss {
+            *sum = (sum.0 + loss, sum.1 + 1);
+        }
+    }
+
+    pub(super) fn mean((sum, count): (f64, u32)) -> Option<f64> {
+        (count > 0).then(|| sum / f64::from(count))
+    }
+}
+
+impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
+    pub(super) fn new(room: Room<'_, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
+        let (architecture, chunk) = (&plan.spec().architecture, plan.chunk(stage, 0));
+        let mut make = Maker::new(room, plan.spec().layout.zero.groups);
+        // Modules for multi-token prediction have a copy of their own where the table is on another stage.
+        let has_table = chunk.embedding || chunk.mtp > 0;
+        let embedding = if has_table { Some(Embedding::new(&mut make)?) } else { None };
+        let mut layers = Vec::new();
+        for number in chunk.range() {
+            layers.push(Layer::new(&mut make, architecture, number, architecture.layers.has_experts(number))?);
+        }
+        let mut modules = Vec::new();
+        for depth in 0..chunk.mtp {
+            let number = architecture.layers.count() + depth;
+            let layer = Layer::new(&mut make, architecture, number, architecture.layers.moe > 0)?;
+            modules.push(Mtp::new(&mut make, layer, modules.len() + 1)?);
+        }
+        make.layer = None;
+        let is_tied_here = architecture.tied_embeddings.is_on() && has_table;
+        let head = if chunk.head { Some(Head::new(&mut make, is_tied_here)?) } else { None };
+        debug_assert!(
+            make.counted()[0] <= room.lengths.dense_parameters && make.counted()[1] <= room.lengths.expert_parameters,
+            "flat buffers hold all parameters"
+        );
+        Ok(Self { embedding, layers, head, modules })
+    }
+
+    pub(super) fn forward(
+        &self,
+        of: &Context<'_, D>,
+        batch: &mut dyn Batch,
+        micro_batch: u64,
+        probe: &mut Probing<'_, '_, D>,
+        losses: &mut Losses,
+    ) -> Result<InFlight<D, S, E>, StepError> {
+        let (ledger, device) = (of.room.ledger, of.room.device);
+        let mut ids = None;
+        if self.embedding.is_some() {
+            let mut of_tokens: ends::Ids<D> = of.room.take("token ids")?;
+            device.write(of_tokens.view_mut().raw(), |out| {
+                batch.ids(of.global(micro_batch), out);
+                of.fold(out);
+            });
+            ids = Some(of_tokens);
+        }
+        let is_first = of.plan.chunk(of.stage, 0).embedding;
+        let mut x: Tensor<D, Tokens, S::Hidden, E> = match (&self.embedding, &ids) {
+            (Some(embedding), Some(ids)) if is_first => {
+                ledger.begin(Block::Embedding, Direction::Forward);
+                let output = embedding.forward(of, ids)?;
+                self.pass_on(of, output, 0)?
+            }
+            _ => {
+                // From the stage in front.
+                let mut received: Tensor<D, Tokens, S::Hidden, E> = of.room.take(self.input_name(0))?;
+                of.comm.receive(device, of.stage.saturating_sub(1), received.view_mut())?;
+                received
+            }
+        };
+        let mut layers = Vec::with_capacity(self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate() {
+            let (kept, output) = layer.forward(of, x, probe)?;
+            layers.push(kept);
+            x = self.pass_on(of, output, index + 1)?;
+            probe.values("hidden", layer.number + 1, x.view());
+        }
+        let Some(head) = &self.head else {
+            of.comm.send(device, of.stage + 1, x.view())?;
+            drop(x);
+            ledger.end(None)?;
+            return Ok(InFlight { ids, layers, head: None, modules: Vec::new() });
+        };
+        ledger.begin(Block::Head, Direction::Forward);
+        let mut labels: ends::Ids<D> = of.room.take("labels")?;
+        device.write(labels.view_mut().raw(), |out| {
+            batch.labels(of.global(micro_batch), out);
+            of.fold(out);
+        });
+        let table = head.table(self.embedding.as_ref());
+        let mut see = |output: View<'_, D, All, S::Hidden, E>| probe.values("final_norm", None, output);
+        let (kept, loss) = head.exit.forward(of, table, x.view(), labels, &mut see)?;
+        Losses::add(&mut losses.own, loss);
+        probe.values("logits", None, kept.logits());
+        ledger.end(None)?;
+        let mut kept = InFlight { ids, layers, head: Some((x, kept)), modules: Vec::new() };
+        for module in &self.modules {
+            let labels = |out: &mut [i64]| {
+                further(batch, of.global(micro_batch), module.depth, of.room.lengths.keys, out);
+                of.fold(out);
+            };
+            let (of_module, loss) = self.predict(of, module, &kept, labels, probe)?;
+            Losses::add(&mut losses.mtp, loss);
+            kept.modules.push(of_module);
+        }
+        Ok(kept)
+    }
+
+    /// One module for multi-token prediction, behind the head or the module in front of it.
+    fn predict(
+        &self,
+        of: &Context<'_, D>,
+        module: &Mtp<D, S, E>,
+        kept: &InFlight<D, S, E>,
+        labels: impl FnOnce(&mut [i64]),
+        probe: &mut Probing<'_, '_, D>,
+    ) -> Result<(KeptModule<D, S, E>, Option<f64>), StepError> {
+        let ledger = of.room.ledger;
+        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
+        ledger.begin(Block::Mtp, Direction::Forward);
+        let hidden = self.hidden(kept, module.depth - 1);
+        let (entrance, output) = module.forward(of, embedding, ids, &hidden)?;
+        let x = output.becomes("attention input")?;
+        ledger.end(None)?;
+        let (layer, output) = module.layer.forward(of, x, probe)?;
+        let x = output.becomes("final norm input")?;
+        ledger.end(None)?;
+        ledger.begin(Block::MtpHead, Direction::Forward);
+        let mut of_tokens: ends::Ids<D> = of.room.take("labels")?;
+        of.room.device.write(of_tokens.view_mut().raw(), labels);
+        let table = head.table(Some(embedding));
+        let (exit, loss) = module.exit.forward(of, table, x.view(), of_tokens, &mut |_| ())?;
+        ledger.end(None)?;
+        Ok((KeptModule { entrance, layer, exit: (x, exit) }, loss))
+    }
+
+    /// What modules for multi-token prediction share with the model.
+    fn shared<'m>(&'m self, ids: Option<&'m ends::Ids<D>>) -> Shared<'m, D, S, E> {
+        let (head, embedding) = (self.head.as_ref(), self.embedding.as_ref());
+        let here = "modules for multi-token prediction stand behind the head, and have an embedding";
+        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.expect(here) }
+    }
+
+    /// The hidden state that a module reads: behind the model's norm, or that of the module in front.
+    fn hidden<'m>(&'m self, kept: &'m InFlight<D, S, E>, module: usize) -> Hidden<'m, D, S, E> {
+        let exits = self.head.iter().map(|head| &head.exit).chain(self.modules.iter().map(|module| &module.exit));
+        let all = kept.head.iter().chain(kept.modules.iter().map(|module| &module.exit));
+        let (exit, (x, kept)) = exits.zip(all).nth(module).expect("a module stands behind a head");
+        Hidden { norm: &exit.norm, x: x.view(), rows: kept.statistics() }
+    }
+
+    /// A block's output becomes the input of the next one; behind the last of a stage that is not the last it is sent on.
+    fn pass_on(
+        &self,
+        of: &Context<'_, D>,
+        output: Tensor<D, Tokens, S::Hidden, E>,
+        next: usize,
+    ) -> Result<Tensor<D, Tokens, S::Hidden, E>, StepError> {
+        let is_sent = next == self.layers.len() && self.head.is_none();
+        if is_sent {
+            return Ok(output);
+        }
+        let input = output.becomes(self.input_name(next))?;
+        of.room.ledger.end(None)?;
+        Ok(input)
+    }
+
+    /// What the input of a layer is called, or of the head behind them.
+    fn input_name(&self, layer: usize) -> &'static str {
+        if layer == self.layers.len() { "final norm input" } else { "attention input" }
+    }
+
+    pub(super) fn backward(
+        &self,
+        of: &Context<'_, D>,
+        gradients: &mut Gradients<D>,
+        mut kept: InFlight<D, S, E>,
+    ) -> Result<(), StepError> {
+        let ledger = of.room.ledger;
+        #[allow(clippy::cast_precision_loss)] // micro-batches of a step, modules
+        let (weight, modules) = (1.0 / of.micro_batches() as f32, self.modules.len() as f32);
+        let mut residual: Option<Tensor<D, Tokens, S::Hidden, E>> = None;
+        for module in self.modules.iter().rev() {
+            let weight = weight * of.numerics.mtp_weight / modules;
+            residual = self.predict_backward(of, gradients, module, &mut kept, weight, residual)?;
+        }
+        if let (Some(head), Some((x, kept))) = (&self.head, kept.head) {
+            ledger.begin(Block::Head, Direction::Backward);
+            let table = head.table(self.embedding.as_ref());
+            let carried = residual.take().map(|residual| residual.becomes(RESIDUAL)).transpose()?;
+            let d = head.exit.backward(of, gradients, table, x.view(), kept, weight, carried)?;
+            drop(x);
+            ledger.end(Some(d.ticket()))?;
+            residual = Some(d);
+        }
+        for (layer, kept) in self.layers.iter().zip(kept.layers).rev() {
+            residual = Some(layer.backward(of, gradients, kept, residual.take())?);
+        }
+        let is_first = of.plan.chunk(of.stage, 0).embedding;
+        if let (Some(embedding), Some(ids), true) = (&self.embedding, kept.ids, is_first) {
+            ledger.begin(Block::Embedding, Direction::Backward);
+            let d = carried(of, residual.take())?;
+            embedding.backward(of, gradients, &ids, &d)?;
+            drop(d);
+            ledger.end(None)?;
+        }
+        if let Some(residual) = residual.filter(|_| !is_first) {
+            of.comm.send(of.room.device, of.stage.saturating_sub(1), residual.view())?;
+        }
+        Ok(())
+    }
+
+    /// The way back through the last module that is left; gives the gradient of the hidden state that it read.
+    fn predict_backward(
+        &self,
+        of: &Context<'_, D>,
+        gradients: &mut Gradients<D>,
+        module: &Mtp<D, S, E>,
+        kept: &mut InFlight<D, S, E>,
+        weight: f32,
+        residual: Option<Tensor<D, Tokens, S::Hidden, E>>,
+    ) -> Result<Option<Tensor<D, Tokens, S::Hidden, E>>, StepError> {
+        let ledger = of.room.ledger;
+        let Some(KeptModule { entrance, layer, exit: (x, exit) }) = kept.modules.pop() else { return Ok(residual) };
+        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
+        ledger.begin(Block::MtpHead, Direction::Backward);
+        let carried_on = residual.map(|residual| residual.becomes(RESIDUAL)).transpose()?;
+        let table = head.table(Some(embedding));
+        let d = module.exit.backward(of, gradients, table, x.view(), exit, weight, carried_on)?;
+        drop(x);
+        ledger.end(Some(d.ticket()))?;
+        let d = module.layer.backward(of, gradients, layer, Some(d))?;
+        ledger.begin(Block::Mtp, Direction::Backward);
+        let mut d = carried(of, Some(d))?;
+        let hidden = self.hidden(kept, module.depth - 1);
+        module.backward(of, gradients, (embedding, ids), &hidden, &entrance, &mut d)?;
+        drop(entrance);
+        ledger.end(Some(d.ticket()))?;
+        Ok(Some(d))
+    }
+}
+
+/// What modules for multi-token prediction share with the model, and the tokens that they look ahead to.
+pub(super) struct Shared<'m, D: Memory, S: Shapes, E: Element> {
+    head: &'m Head<D, S, E>,
+    embedding: &'m Embedding<D, S, E>,
+    ids: &'m ends::Ids<D>,
+}
+
+/// Labels of tokens so many further; of the last ones of a sequence nothing is known.
+pub(super) fn further(batch: &mut dyn Batch, micro_batch: u64, ahead: usize, sequence: usize, out: &mut [i64]) {
+    batch.labels(micro_batch, out);
+    for labels in out.chunks_mut(sequence.max(1)) {
+        let ahead = ahead.min(labels.len());
+        labels.rotate_left(ahead);
+        let known = labels.len() - ahead;
+        labels[known..].fill(-1);
+    }
+}
