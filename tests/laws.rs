@@ -301,10 +301,6 @@ const BREACHES: &[Breach] = &[
     ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
     ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
     ("reference-mesh", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
-    ("reference-capacity", |s| {
-        s.layout.accounting = Accounting::REFERENCE;
-        s.layout.routing = Routing::Capacity(Capacity { factor: Factor::ONE });
-    }),
     ("reference-schedule", |s| (s.layout.accounting, s.layout.schedule) = (Accounting::REFERENCE, Schedule::ZbH1)),
     ("reference-zero", |s| (s.layout.accounting, s.layout.zero.dense) = (Accounting::REFERENCE, ZeroStage::Gradients)),
     ("reference-expert-zero", |s| {
@@ -331,6 +327,14 @@ const BREACHES: &[Breach] = &[
     ("reference-head-norms", |s| {
         let norms = QkNorm::Full;
         s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, qk_norm: norms, ..Gqa::DEFAULT });
+        s.layout.accounting = Accounting::REFERENCE;
+    }),
+    ("reference-rope", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        set(s, Key::AttentionRope, 63);
+    }),
+    ("reference-head-dim", |s| {
+        s.architecture.attention = Attention::Gqa(Gqa { heads: 128, kv_heads: 8, head_dim: 63, ..Gqa::DEFAULT });
         s.layout.accounting = Accounting::REFERENCE;
     }),
     ("reference-correction-bias", |s| {

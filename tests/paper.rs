@@ -2,9 +2,10 @@
 //! why it is not. See `tests/data/README.md` for where the rows come from.
 
 use moe_model::inventory::{Element, Lifetime, Module};
+use moe_model::preset::MIXTRAL_8X7B;
 use moe_model::spec::{
-    Accounting, Batch, Capacity, Dropless, Factor, Kernel, Paper, Pool, Precision, Recompute, Routing, Schedule, Spec,
-    Split, Switch, Zero, ZeroGroups, ZeroStage,
+    Accounting, Batch, Capacity, Dropless, Factor, Kernel, MegatronCore, Mesh, Paper, Pool, Precision, Recompute,
+    Routing, Schedule, Spec, Split, Switch, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Budget, Entry, Phase, Plan, Role, moe_model};
 use serde_json::Value;
@@ -702,4 +703,25 @@ fn the_tensors_behind_table_10() {
         DeepSeekV3::PAPER.spec().layout.batch,
         Batch { sequence: 4096, micro: 1, count: 32, global: 0, group: 0 }
     );
+}
+
+/// Beyond the paper each rank bounds its own tokens: EP x ceil(local tokens x active x factor / routed), where the paper
+/// rounds up once for the whole pool.
+#[test]
+fn slots_of_each_rank_and_of_the_pool() {
+    // Four ranks with ten tokens of two experts each, eight experts: 2.5 slots for a rank's.
+    let slots = |accounting| {
+        let mut spec = Spec { architecture: MIXTRAL_8X7B, ..Spec::DEFAULT };
+        spec.layout.mesh = Mesh { dp: 4, ep: 4, ..Mesh::DEFAULT };
+        spec.layout.batch = Batch { sequence: 10, ..Batch::DEFAULT };
+        spec.layout.routing = Routing::Capacity(Capacity { factor: Factor::ONE });
+        spec.layout.accounting = accounting;
+        let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+        let of_expert = plan.slots_per_expert(Pool::Group, Factor::ONE);
+        assert_eq!(plan.routed_rows(Pool::Group), 2 * of_expert, "of two local experts");
+        (plan.slots_of_rank(Factor::ONE), of_expert)
+    };
+    assert_eq!(slots(accounting(Kernel::Flash, Switch::Off, Pool::Group)), (3, 10));
+    assert_eq!(slots(Accounting::MegatronCore(MegatronCore::DEFAULT)), (3, 12));
+    assert_eq!(slots(Accounting::REFERENCE), (3, 12));
 }

@@ -331,13 +331,29 @@ impl Plan {
         mul(own, if mesh.sequence_parallel.is_on() { ranks } else { ranks.div_ceil(mesh.tp) })
     }
 
-    /// Slots of one expert under bounded capacity: ceil(pool x active x factor / routed).
+    /// Slots of one expert under bounded capacity: ceil(pool x active x factor / routed) as the paper counts; else each
+    /// rank of the expert-parallel group bounds its own tokens, as Megatron-Core's routers do, and an expert has so many
+    /// times the slots of one of them ([`Plan::slots_of_rank`]).
     #[must_use]
     pub const fn slots_per_expert(&self, pool: Pool, factor: Factor) -> u64 {
-        self.slots(self.pooled_tokens(pool), factor)
+        self.slots_of_pool(self.pooled_tokens(pool), factor)
     }
 
-    /// The same of so many tokens.
+    /// Slots of one expert for copies of one rank's own tokens: ceil(own tokens x active x factor / routed).
+    #[must_use]
+    pub const fn slots_of_rank(&self, factor: Factor) -> u64 {
+        self.slots(self.pooled_tokens(Pool::Group) / self.pooled(1), factor)
+    }
+
+    const fn slots_of_pool(&self, pooled: u64, factor: Factor) -> u64 {
+        if matches!(self.spec.layout.accounting, Accounting::Paper(_) | Accounting::WorkedExample(_)) {
+            return self.slots(pooled, factor);
+        }
+        let ranks = self.pooled(1);
+        mul(ranks, self.slots(pooled.div_ceil(ranks), factor))
+    }
+
+    /// Slots of one expert for so many tokens.
     const fn slots(&self, pooled: u64, factor: Factor) -> u64 {
         let experts = &self.spec.architecture.experts;
         if experts.routed == 0 {
@@ -372,7 +388,7 @@ impl Plan {
                 let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
                 if hottest < most { hottest } else { most }
             }
-            Routing::Capacity(capacity) => mul(self.slots(pooled, capacity.factor), local),
+            Routing::Capacity(capacity) => mul(self.slots_of_pool(pooled, capacity.factor), local),
         }
     }
 

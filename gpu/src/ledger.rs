@@ -3,7 +3,7 @@
 
 use core::cell::RefCell;
 use core::fmt;
-use moe_model_core::inventory::{Block, Entry, Lifetime};
+use moe_model_core::inventory::{Block, Entry, Lifetime, Module};
 use moe_model_core::{Bytes, Phase, Plan};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -192,6 +192,8 @@ struct Line {
     most: u64,
     /// Whether routing decides how large it is.
     is_routed: bool,
+    /// The blocks whose forward makes it, if it is kept to backward: a bit for each.
+    makers: u16,
     /// How many are there.
     there: u64,
     /// Bytes of them.
@@ -306,7 +308,17 @@ impl Ledger {
         Bytes::new(self.0.borrow().live)
     }
 
-    /// The most that was held in a phase so far.
+    /// A step begins, whatever became of the one before it: no block runs, and what is held at most is counted anew in each
+    /// phase.
+    pub(crate) fn start(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.block = None;
+        for phase in Phase::TRAINING {
+            inner.peaks[*phase as usize] = Peaks::default();
+        }
+    }
+
+    /// The most that was held in a phase of the last step.
     #[must_use]
     pub fn peak(&self, phase: Phase) -> Bytes {
         Bytes::new(self.0.borrow().peaks[phase as usize].live)
@@ -404,8 +416,10 @@ impl Inner {
         let name = if life == Life::Always && entry.part.ends_with("group") { flat_name(entry) } else { entry.name };
         let is_routed = entry.shape.iter().any(|dim| dim.symbol == moe_model_core::sizes::Symbol::Rows);
         let most = if life == Life::MicroBatch { entry.held } else { entry.count };
+        let makers = makers(entry.module);
         if let Some(line) = self.index.get(&(name, life)) {
             let line = &mut self.lines[*line];
+            line.makers |= makers;
             if entry.part.is_empty() {
                 // Of another part of the model, as of a module for multi-token prediction.
                 line.most += most;
@@ -415,11 +429,22 @@ impl Inner {
             return;
         }
         self.index.insert((name, life), self.lines.len());
-        self.lines.push(Line { name, life, each, most, is_routed, there: 0, bytes: 0 });
+        self.lines.push(Line { name, life, each, most, is_routed, makers, there: 0, bytes: 0 });
     }
 
     fn take(&mut self, name: &'static str, bytes: u64) -> Result<(usize, u64, usize), LedgerError> {
         let index = self.find(name)?;
+        let line = &self.lines[index];
+        if let (Life::MicroBatch, Some((block, _))) = (line.life, self.block)
+            && line.makers & bit(block) == 0
+        {
+            return Err(self.not_now(line));
+        }
+        self.charge(index, name, bytes)
+    }
+
+    /// Counts a tensor of a line.
+    fn charge(&mut self, index: usize, name: &'static str, bytes: u64) -> Result<(usize, u64, usize), LedgerError> {
         let (phase, line) = (self.phase, &mut self.lines[index]);
         if bytes != line.each && !(line.is_routed && bytes < line.each) {
             let (expected, actual) = (Bytes::new(line.each), Bytes::new(bytes));
@@ -478,11 +503,21 @@ impl Inner {
                 return Ok(*index);
             }
         }
-        let (phase, block) = (self.phase, self.block.map(|(block, _)| block));
         Err(match self.lines.iter().find(|line| line.name == name) {
-            Some(line) => LedgerError::WrongPhase { name, lives: line.life.words(), phase, block },
-            None => LedgerError::Unknown { name, phase },
+            Some(line) => self.not_now(line),
+            None => LedgerError::Unknown { name, phase: self.phase },
         })
+    }
+
+    fn not_now(&self, line: &Line) -> LedgerError {
+        let block = self.block.map(|(block, _)| block);
+        let lives = match (line.life, block) {
+            (Life::MicroBatch, Some(_)) if self.phase == Phase::Forward => {
+                "from the forward of its own block to backward"
+            }
+            (life, _) => life.words(),
+        };
+        LedgerError::WrongPhase { name: line.name, lives, phase: self.phase, block }
     }
 
     fn none_left(&self, is_meant: impl Fn(&Line) -> bool) -> Result<(), LedgerError> {
@@ -501,6 +536,23 @@ impl Inner {
         peak.live = peak.live.max(self.live);
         peak.charged = peak.charged.max(self.charged);
     }
+}
+
+/// The blocks that keep what is of a module.
+const fn makers(module: Module) -> u16 {
+    match module {
+        Module::Embedding => bit(Block::Embedding),
+        Module::Attention => bit(Block::Attention),
+        Module::DenseFfn => bit(Block::Dense),
+        Module::Router | Module::RoutedExperts | Module::SharedExperts => bit(Block::Moe),
+        Module::Head => bit(Block::Head),
+        Module::Mtp => bit(Block::Mtp) | bit(Block::MtpHead),
+        _ => 0,
+    }
+}
+
+const fn bit(block: Block) -> u16 {
+    1 << block as u16
 }
 
 /// The name of a flat buffer of a group.
@@ -527,7 +579,8 @@ impl Ticket {
         let mut inner = self.ledger.0.borrow_mut();
         inner.give_back(self.line, self.bytes, self.charge, self.place);
         // For a moment nothing is held of it, so that its turn to be another's is no peak.
-        match inner.take(name, self.bytes) {
+        // What the next block keeps is made in this one, so that its maker is not asked for.
+        match inner.find(name).and_then(|line| inner.charge(line, name, self.bytes)) {
             Ok((line, charge, place)) => {
                 (self.line, self.charge, self.place) = (line, charge, place);
                 inner.allocations -= 1;

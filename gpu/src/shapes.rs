@@ -6,7 +6,7 @@
 
 use crate::{Dim, ShardOf};
 use moe_model_core::Plan;
-use moe_model_core::spec::Pool;
+use moe_model_core::spec::{Pool, Routing};
 
 /// A named dimension, of a length that types or a plan say.
 pub trait Axis: 'static {
@@ -126,6 +126,7 @@ impl Lengths {
         let sizes = plan.sizes();
         let (batch, layout) = (sizes.batch.local, &plan.spec().layout);
         let (tokens, rows) = (batch * sizes.own_tokens.local, plan.routed_rows(Pool::Group));
+        let (is_dealt, is_dropless) = (layout.mesh.ep > 1, matches!(layout.routing, Routing::Dropless(_)));
         let [hidden, vocab, heads, kv_heads, query_key, value, q_rank, kv_rank, nope, rope, ffn, rest @ ..] =
             sizes.named().map(|(_, dim)| n(dim.local));
         let [experts, local_experts, active, expert_ffn, shared_ffn] = rest;
@@ -144,7 +145,7 @@ impl Lengths {
             context: n(batch * sizes.context.local),
             keys: n(sizes.sequence.local),
             rows: n(rows),
-            sorted: n(if layout.mesh.ep > 1 { tokens * sizes.active.local } else { rows }),
+            sorted: n(if is_dealt && is_dropless { tokens * sizes.active.local } else { rows }),
             hidden,
             vocab,
             heads,

@@ -10,7 +10,7 @@ use core::cell::Cell;
 use faults::refusing::Refusing;
 use moe_model_core::inventory::Block;
 use moe_model_core::spec::{
-    Accounting, Architecture, Attention, Batch, Dtype, Experts, Gqa, Layers, Layout, Mesh, Mla, Precision, Recompute,
+    Accounting, Architecture, Attention, Batch, Dtype, Experts, Gqa, Layers, Layout, Mesh, Precision, Recompute,
     Routing, Spec, Zero,
 };
 use moe_model_core::{Bytes, Phase, Plan};
@@ -112,6 +112,30 @@ fn a_tensor_is_kept_in_forward_alone() {
 }
 
 #[test]
+fn a_tensor_that_another_block_keeps() {
+    let ledger = in_forward();
+    ledger.begin(Block::Attention, Direction::Forward);
+    let error = ledger.take("routed gate", 64).unwrap_err();
+    let (lives, block) = ("from the forward of its own block to backward", Some(Block::Attention));
+    assert_eq!(error, LedgerError::WrongPhase { name: "routed gate", lives, phase: Phase::Forward, block });
+    // Only a block's output becomes what the next one keeps.
+    let mut output = ledger.take("attention block output", HIDDEN).expect("attention makes it");
+    output.becomes("expert input").expect("it is handed on");
+}
+
+#[test]
+fn the_peak_of_another_step() {
+    let mut step = step(plan(|_| ()), Meta).expect("the budget has it");
+    let (mut tokens, expected) = (RANDOM.clone(), plan(|_| ()).budget(0).phase(Phase::OptimizerStep));
+    step.train(&mut tokens, ADAMW).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(step.ledger().peak(Phase::OptimizerStep), expected);
+    // The second step updates nothing.
+    step.gradients(&mut tokens, None).unwrap_or_else(|error| panic!("{error}"));
+    let error = LedgerError::Peak { phase: Phase::OptimizerStep, expected, actual: Bytes::ZERO };
+    assert_eq!(step.settle().unwrap_err(), StepError::Ledger(error));
+}
+
+#[test]
 fn a_tensor_of_another_size() {
     for wrong in [HIDDEN - 2, HIDDEN + 2, 0] {
         let error = in_forward().take("attention input", wrong).unwrap_err();
@@ -147,8 +171,8 @@ fn one_too_many() {
 #[test]
 fn one_too_many_by_turning_into_it() {
     let ledger = in_forward();
-    ledger.begin(Block::Attention, Direction::Forward);
     let _held: Vec<_> = (0..2).map(|_| ledger.take("expert input", HIDDEN).expect("two layers keep it")).collect();
+    ledger.begin(Block::Attention, Direction::Forward);
     let mut output = ledger.take("attention block output", HIDDEN).expect("attention has it");
     let error = output.becomes("expert input").unwrap_err();
     assert_eq!(error, LedgerError::TooMany { name: "expert input", budget: 2, phase: Phase::Forward });
@@ -310,18 +334,6 @@ fn accounting_of_another_kind() {
     let paper = plan(|layout| layout.accounting = Accounting::PAPER);
     let text = "`accounting` = paper: the step runs layouts of `accounting: reference`, without `serving`";
     assert_refused::<Dynamic, Bf16, f32>(paper, text);
-}
-
-#[test]
-fn heads_whose_dimensions_are_no_pairs() {
-    let mut spec = SPEC;
-    spec.architecture.attention = Attention::Gqa(Gqa { heads: 2, kv_heads: 1, head_dim: 3, ..Gqa::DEFAULT });
-    let gqa = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
-    assert_refused::<Dynamic, Bf16, f32>(gqa, "`attention.head_dim` = 3: positions turn pairs of dimensions");
-    let mla = Mla { heads: 2, kv_rank: 4, nope: 2, rope: 5, value: 2, ..Mla::DEFAULT };
-    spec.architecture.attention = Attention::Mla(mla);
-    let mla = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
-    assert_refused::<Dynamic, Bf16, f32>(mla, "`attention.rope` = 5: positions turn pairs of dimensions");
 }
 
 /// Eight, said to be nine.

@@ -3,8 +3,8 @@
 
 use moe_model_core::groups::Group;
 use moe_model_core::spec::{
-    Accounting, Attention, Batch, CorrectionBias, Dtype, Experts, Gqa, Layers, Mesh, Mla, Precision, Recompute,
-    Routing, Schedule, Spec, Switch, Zero,
+    Accounting, Attention, Batch, Capacity, CorrectionBias, Dtype, Experts, Factor, Gqa, Layers, Mesh, Mla, Precision,
+    Recompute, Routing, Schedule, Spec, Switch, Zero,
 };
 use moe_model_core::{Coordinates, Plan};
 use moe_model_gpu::comm::threads::{self, PATIENCE};
@@ -227,6 +227,24 @@ fn shares_of_the_optimizer() {
         spec.layout.zero = Zero::OPTIMIZER;
         agree(spec);
     }
+}
+
+/// Each rank bounds copies of its own tokens: where those are a micro-batch, the same are dropped as on one rank.
+#[test]
+fn bounded_capacity() {
+    let with = |mesh, factor| {
+        let mut spec = layout(true, mesh);
+        spec.layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(factor) });
+        spec
+    };
+    // 16 tokens of 2 experts each, 8 experts: 2 slots, 4, 16.
+    for factor in [500, 1000, 4000] {
+        agree(with(Mesh { dp: 2, ep: 2, ..Mesh::DEFAULT }, factor));
+        agree(with(Mesh { dp: 4, ep: 2, ..Mesh::DEFAULT }, factor));
+    }
+    let all = |mesh| with(mesh, 4000);
+    agree(all(Mesh { dp: 2, tp: 2, ep: 4, sequence_parallel: Switch::On, ..Mesh::DEFAULT }));
+    agree(all(Mesh { dp: 2, pp: 2, ep: 2, ..Mesh::DEFAULT }));
 }
 
 /// A rank that ends, stalls or sends something else ends all others with an error that names it.

@@ -11,7 +11,7 @@ use crate::inventory::{Block, Element, Entry, Lifetime, Module, Role, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
-use crate::spec::{Architecture, Attention, CorrectionBias, Kernel, Pool, QkNorm, Reference};
+use crate::spec::{Architecture, Attention, CorrectionBias, Kernel, Pool, QkNorm, Reference, Routing};
 
 const ONE: Dim = Dim::ONE;
 const SOURCE: &str = "the reference step";
@@ -299,7 +299,7 @@ impl Of<'_> {
         frame.keep_fp32(list, "router scores", sizes.own_each(sizes.experts));
         frame.keep_fp32(list, "routing weights", copies);
         frame.keep_as(list, ROUTER, Element::INT32, "chosen experts", copies);
-        frame.keep_as(list, ROUTER, Element::INT32, "copies by expert", self.sorted());
+        frame.keep_as(list, ROUTER, Element::INT32, "copies by expert", self.sorted(ONE));
         frame.keep_as(list, ROUTER, Element::INT32, "places of copies", copies);
         frame.both_as(list, ROUTER, Element::FP32, "router logits", sizes.own_each(sizes.experts));
         frame.made_as(list, ROUTER, Element::INT32, "copies of each expert", each);
@@ -307,12 +307,14 @@ impl Of<'_> {
         list.push(&frame.backward.stored_as(Element::FP32), "routing weight gradient", copies);
     }
 
-    /// Copies of this rank's tokens, by expert: under bounded capacity the slots of all experts.
-    const fn sorted(self) -> [Dim; 4] {
-        if self.is_dealt() {
-            return self.sizes.own_each(self.sizes.active);
+    /// Copies of this rank's tokens, by expert, so wide: under bounded capacity the slots of all experts, which are as many
+    /// as come to this rank's experts of all ranks.
+    const fn sorted(self, width: Dim) -> [Dim; 4] {
+        let sizes = self.sizes;
+        match self.plan.spec().layout.routing {
+            Routing::Dropless(_) if self.is_dealt() => [sizes.batch, sizes.own_tokens, sizes.active, width],
+            _ => [self.rows(), width, ONE, ONE],
         }
-        [self.rows(), ONE, ONE, ONE]
     }
 
     const fn rows(self) -> Dim {
@@ -338,8 +340,7 @@ impl Of<'_> {
         frame.both_as(list, ROUTED, element, "routed output", input);
         list.push(&frame.backward.of(ROUTED).stored_as(Element::FP32), "routed weight gradient", one);
         if self.is_dealt() {
-            let own = [sizes.batch, sizes.own_tokens, sizes.active, sizes.hidden];
-            let copies = sizes.own_each(sizes.active);
+            let (own, copies) = (self.sorted(sizes.hidden), self.sorted(ONE));
             // What one rank's tokens send is put in order of the experts of all; what a rank receives, of its own.
             frame.keep_as(list, ROUTED, Element::INT32, "received copies by expert", one);
             frame.both_as(list, ROUTED, element, "sent copies", own);

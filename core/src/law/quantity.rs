@@ -31,7 +31,7 @@ pub enum Quantity {
     CompressedLayers,
     /// 1 where the layer list starts with a mixer, else 0.
     StartsWithMixer,
-    /// Width of a head of grouped-query attention, given or not.
+    /// Width of a head of grouped-query attention, given or not; 0 under other attention.
     HeadWidth,
     /// Virtual stages of the stage list.
     ListedStages,
@@ -214,9 +214,10 @@ pub(crate) const fn shape(n: &Numbers) -> Shape {
 
 /// See [`Quantity::HeadWidth`].
 const fn head_width(n: &Numbers) -> u64 {
-    match n.of(Key::AttentionHeadDim) {
-        0 => zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))),
-        head_dim => head_dim,
+    match n.get(Key::AttentionHeadDim) {
+        None => 0,
+        Some(0) => zero_or(n.of(Key::Hidden).checked_div(n.of(Key::AttentionHeads))),
+        Some(head_dim) => head_dim,
     }
 }
 

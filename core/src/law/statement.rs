@@ -78,7 +78,6 @@ impl When {
             Self::Transformers => "under `accounting: transformers`",
             Self::Torchtitan => "under `accounting: torchtitan`",
             Self::Reference => "under `accounting: reference`",
-            Self::ReferenceCapacity => "under `accounting: reference` and bounded capacity",
             Self::Fp8 => "where `precision.compute` is fp8",
             Self::Fp8NoEngine => "but under `accounting: megatron_core` with `implementation: transformer_engine`",
             Self::Fp8Mixers => "under compressed attention, and with a mixer that is not `gqa`",

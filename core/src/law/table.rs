@@ -979,13 +979,6 @@ pub const LAWS: &[Law] = &[
         "the reference step cuts neither sequences nor experts in parts yet",
     ),
     law(
-        "reference-capacity",
-        &[Key::MeshEp],
-        AtMost(Of(Key::MeshEp), Just(1)),
-        When::ReferenceCapacity,
-        "the reference step bounds experts whose tokens are all its own",
-    ),
-    law(
         "reference-schedule",
         &[Key::Schedule],
         Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Gpipe as u64]),
@@ -1061,6 +1054,20 @@ pub const LAWS: &[Law] = &[
         AtMost(Of(Key::AttentionQkNorm), Just(QkNorm::Head as u64)),
         When::Reference,
         "the reference step normalises each head by itself",
+    ),
+    law(
+        "reference-rope",
+        &[Key::AttentionRope],
+        Divides(Just(2), Of(Key::AttentionRope)),
+        When::Reference,
+        "positions turn pairs of dimensions",
+    ),
+    law(
+        "reference-head-dim",
+        &[Key::AttentionHeadDim, Key::Hidden],
+        Divides(Just(2), Quantity::HeadWidth),
+        When::Reference,
+        "positions turn pairs of dimensions",
     ),
     law(
         "reference-correction-bias",

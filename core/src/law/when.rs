@@ -54,8 +54,6 @@ pub enum When {
     Torchtitan,
     /// As the reference step counts.
     Reference,
-    /// The same, where experts are of bounded capacity.
-    ReferenceCapacity,
     /// Where linear layers compute in fp8.
     Fp8,
     /// The same, but under megatron-core's accounting, with modules of Transformer Engine.
@@ -368,7 +366,6 @@ impl When {
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
             Self::Reference => is_reference(n) && !is_serving(n),
-            Self::ReferenceCapacity => Self::Reference.applies(n) && Self::Capacity.applies(n),
             Self::Ring => is_ring(n) && !is_serving(n),
             Self::NoWindow => n.get(Key::AttentionFullEvery).is_some() && of[Key::AttentionWindow as usize] == 0,
             Self::SeveralBlocks => is_composed(n),
@@ -488,7 +485,7 @@ impl When {
             Self::ExpertBlocks => Self::Experts.keys().union(BLOCKS),
             Self::SharedBlocks => Self::SharedSplit.keys().union(BLOCKS),
             Self::Moe | Self::NoMoe => KeySet::of(&[Key::LayersMoe]),
-            Self::Experts | Self::Dropless | Self::Capacity | Self::ReferenceCapacity => EXPERTS,
+            Self::Experts | Self::Dropless | Self::Capacity => EXPERTS,
             Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),

@@ -32,7 +32,7 @@ use context::Context;
 use core::ops::Range;
 use model::{Losses, Model};
 use moe_model_core::events::Work;
-use moe_model_core::spec::{self, ZeroGroups};
+use moe_model_core::spec::ZeroGroups;
 use moe_model_core::{Phase, Plan};
 use params::{Gradients, States, Visit};
 use probe::Probing;
@@ -207,6 +207,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// # Errors
     /// If the ledger or the device refuses an allocation.
     pub fn gradients(&mut self, batch: &mut dyn Batch, probe: Option<Probe<'_>>) -> Result<Report, StepError> {
+        self.ledger.start();
         self.gradients.zero(&self.device);
         let mut probing = Probing { probe, device: &self.device };
         let room = Room { device: &self.device, ledger: &self.ledger, lengths: &self.lengths };
@@ -305,13 +306,6 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
     if plan.counted_mtp() > 0 && plan.chunk(last, 0).mtp == 0 {
         let text = "`stages.list` puts the MTP modules on another rank than the head, where the step does not run them";
         return Err(StepError::Other(text.to_owned()));
-    }
-    let (key, rotary) = match plan.spec().architecture.attention {
-        spec::Attention::Mla(_) => ("rope", lengths.rope),
-        _ => ("head_dim", lengths.query_key),
-    };
-    if !rotary.is_multiple_of(2) {
-        return Err(StepError::Other(format!("`attention.{key}` = {rotary}: positions turn pairs of dimensions")));
     }
     let precision = &layout.precision;
     let formats =

@@ -128,7 +128,7 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
         },
         batch: Batch { sequence: of(rng, &[4, 5, 8]), micro: rng.u64(1..4), count: rng.u64(1..5), ..Batch::DEFAULT },
         recompute: of(rng, &[Recompute::None, Recompute::Full]),
-        routing: routing(rng, mesh.ep),
+        routing: routing(rng),
         accounting: Accounting::Reference(Reference { kernel: of(rng, Kernel::ALL) }),
         ..Layout::DEFAULT
     }
@@ -139,13 +139,12 @@ fn stages(rng: &mut Rng, pp: u64, layers: u64) -> Stages {
     if pp > 1 && (!layers.is_multiple_of(pp) || rng.bool()) { uneven } else { Stages::EVEN }
 }
 
-fn routing(rng: &mut Rng, ep: u64) -> Routing {
+fn routing(rng: &mut Rng) -> Routing {
     let factor = Factor::thousandths(of(rng, &[500, 1000, 1250, 2000]));
     match rng.u8(..4) {
         0 => Routing::BALANCED,
         1 => Routing::WORST,
         2 => Routing::Dropless(Dropless { skew: Factor::thousandths(1500), ..Dropless::DEFAULT }),
-        _ if ep == 1 => Routing::Capacity(Capacity { factor }),
-        _ => Routing::BALANCED,
+        _ => Routing::Capacity(Capacity { factor }),
     }
 }

@@ -33,12 +33,10 @@ impl<D> Ctx<'_, D> {
         self.plan.spec().layout.mesh.ep > 1
     }
 
-    /// Slots of each expert, if they are bounded.
+    /// Slots of each expert for this rank's tokens, if they are bounded.
     pub(super) fn slots(&self) -> Option<usize> {
         match self.plan.spec().layout.routing {
-            Routing::Capacity(capacity) => {
-                usize::try_from(self.plan.slots_per_expert(Pool::Group, capacity.factor)).ok()
-            }
+            Routing::Capacity(capacity) => usize::try_from(self.plan.slots_of_rank(capacity.factor)).ok(),
             Routing::Dropless(_) => None,
         }
     }
@@ -80,6 +78,11 @@ fn runs(lens: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     .collect()
 }
 
+/// So many rows dealt evenly to so many experts.
+fn even(rows: usize, experts: usize) -> Vec<usize> {
+    (0..experts).map(|expert| rows / experts + usize::from(expert < rows % experts)).collect()
+}
+
 impl<D: Device, S: Shapes> KeptRouting<D, S> {
     /// Which rows each expert of this rank gets, and who sends them, from how many of this rank's copies go to each of all;
     /// gives where each copy that is received stands at its expert.
@@ -88,39 +91,15 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
         of: &Ctx<'_, D>,
         counts: View<'_, D, S::Experts, One, i32>,
     ) -> Result<Vec<usize>, StepError> {
-        let (device, experts) = (of.room.device, of.room.lengths.local_experts);
-        let sent = device.read(counts.raw(), <[i32]>::to_vec);
-        let even = |rows: usize| (0..experts).map(move |expert| rows / experts + usize::from(expert < rows % experts));
-        if let Some(slots) = of.slots() {
-            self.segments = runs(core::iter::repeat_n(slots, experts));
-        } else if !of.is_dealt() {
-            let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
-            self.segments = match &sent {
-                Some(sent) => runs(sent.iter().map(count)),
-                None => runs(even(of.rows())),
-            };
-        } else if let Some(sent) = sent.filter(|_| !of.comm.is_alone()) {
-            return self.share_in_world(of, &sent);
-        } else {
-            // Those of peers that are stood in for come in the order of this rank's experts.
-            self.segments = runs(even(of.rows()));
-        }
-        Ok(if of.is_dealt() { (0..self.rows()).collect() } else { Vec::new() })
-    }
-
-    /// All rows of this rank's experts.
-    pub(super) fn rows(&self) -> usize {
-        self.segments.iter().map(|(_, len)| len).sum()
-    }
-
-    /// The same of a world: each rank says what it sends.
-    fn share_in_world(&mut self, of: &Ctx<'_, D>, sent: &[i32]) -> Result<Vec<usize>, StepError> {
         let experts = of.room.lengths.local_experts;
-        let come = of.comm.counts(sent, experts)?.unwrap_or_default();
-        let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
-        self.sends = sent.chunks(experts).map(sum).collect();
+        if !of.is_dealt() {
+            self.segments = runs(self.own(of, counts).into_iter());
+            return Ok(Vec::new());
+        }
+        let come = self.coming(of, counts)?;
+        let sum = |expert: usize| come.iter().map(|of_rank| of_rank[expert]).sum();
+        self.segments = runs((0..experts).map(sum));
         self.receives = come.iter().map(|of_rank| of_rank.iter().sum()).collect();
-        self.segments = runs((0..experts).map(|expert| come.iter().map(|of_rank| of_rank[expert]).sum()));
         // Each rank's come in the order of experts: at each expert those of the first rank first.
         let mut next: Vec<usize> = self.segments.iter().map(|(first, _)| *first).collect();
         let mut places = Vec::with_capacity(self.rows());
@@ -131,6 +110,44 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
             }
         }
         Ok(places)
+    }
+
+    /// How many copies each expert gets where all are this rank's.
+    fn own(&self, of: &Ctx<'_, D>, counts: View<'_, D, S::Experts, One, i32>) -> Vec<usize> {
+        let experts = of.room.lengths.local_experts;
+        if let Some(slots) = of.slots() {
+            return vec![slots; experts];
+        }
+        let counted = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).collect();
+        of.room.device.read(counts.raw(), counted).unwrap_or_else(|| even(of.rows(), experts))
+    }
+
+    /// How many copies each rank of the expert group sends to each expert of this rank. Those of peers that are stood in for
+    /// come as if one rank sent them all.
+    fn coming(
+        &mut self,
+        of: &Ctx<'_, D>,
+        counts: View<'_, D, S::Experts, One, i32>,
+    ) -> Result<Vec<Vec<usize>>, StepError> {
+        let experts = of.room.lengths.local_experts;
+        let ranks = of.room.lengths.experts / experts.max(1);
+        if let Some(slots) = of.slots() {
+            self.sends = vec![experts * slots; ranks];
+            return Ok(vec![vec![slots; experts]; ranks]);
+        }
+        match of.room.device.read(counts.raw(), <[i32]>::to_vec) {
+            Some(sent) if !of.comm.is_alone() => {
+                let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
+                self.sends = sent.chunks(experts).map(sum).collect();
+                Ok(of.comm.counts(&sent, experts)?.unwrap_or_default())
+            }
+            _ => Ok(vec![even(of.rows(), experts)]),
+        }
+    }
+
+    /// All rows of this rank's experts.
+    pub(super) fn rows(&self) -> usize {
+        self.segments.iter().map(|(_, len)| len).sum()
     }
 
     /// Where each copy that is received stands at its expert.

@@ -1,4 +1,4 @@
-// reference-capacity: bounded capacity of experts that are dealt over ranks.
+// reference-rope: an odd rotary part.
 use moe_model::moe_model;
 
 moe_model! {
@@ -8,7 +8,7 @@ moe_model! {
     hidden: 7168,
     vocab: 129_280,
     layers: layers { dense: 3, moe: 58, ffn: 18_432 },
-    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 63, value: 128 },
     experts: experts {
         routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
     },
@@ -20,7 +20,6 @@ moe_model! {
         batch: batch { sequence: 4096, count: 32 },
         recompute: full,
         accounting: reference,
-        routing: capacity { factor: 1.25 },
     },
 }
 
