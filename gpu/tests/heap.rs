@@ -35,6 +35,7 @@ fn the_count_sees_a_vector() {
 fn products() {
     let (m, n, k) = (200, 530, 270);
     let one = gemm::Gemm { threads: 1 };
+    one.warm();
     let mut scratch = vec![0.0; one.scratch_len()];
     let (mut x, w, mut y) = (ones(m * k), ones(n * k), ones(m * n));
     let (mut wide, wide_x, wide_w) = (vec![0.0_f32; m * n], vec![1.0_f32; m * k], vec![1.0_f32; n * k]);
@@ -57,6 +58,7 @@ fn attentions() {
     let (mut dq, mut dk, mut dv, mut o) = (q.clone(), k.clone(), v.clone(), do_.clone());
     let (mut lse, mut delta) = (vec![0.0; shape.tokens() * 4], vec![0.0; shape.tokens() * 4]);
     let (sinks, mut dsinks) = ([1.0_f32; 4], [0.0_f32; 4]);
+    gemm::Gemm { threads: 1 }.warm();
     let mut scratch = vec![0.0; attention::forward_scratch_len(&shape, 1)];
     assert_none("forward", || {
         attention::forward(&mut o, &mut lse, &q, &k, &v, Some(&sinks), &shape, &mut scratch, 1);

@@ -8,7 +8,13 @@ use core::cell::RefCell;
 use core::mem::size_of;
 use moe_model_core::Bytes;
 
-/// The CPU. What its operations work on beside tensors is set aside when it is made, so that a step allocates tensors alone.
+/// The CPU. What its operations work on beside tensors is set aside before a step, so that a step allocates tensors alone.
+///
+/// Twice. Their scratch is this device's ([`Self::scratch`]). And on x86 with AVX2 each thread that multiplies matrices has
+/// memory into which faer packs them, twice as large as the third cache, from [`Device::prepare`] on until the thread ends.
+/// No ledger counts it: it is there before a step and after it, shared by all devices of a thread, and what a product does
+/// not pack into stays without pages. A thread that did not prepare takes it at its first product. On other CPUs faer takes a
+/// small buffer for each product instead.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) gemm: Gemm,
@@ -28,7 +34,7 @@ impl Host {
         Self { gemm, scratch: RefCell::new(Vec::new()), poison: false }
     }
 
-    /// What its operations work on beside tensors.
+    /// What its operations work on beside tensors, without what faer keeps for each thread.
     #[must_use]
     pub fn scratch(&self) -> Bytes {
         Bytes::new((self.scratch.borrow().len() * size_of::<f32>()) as u64)
@@ -96,6 +102,7 @@ impl Device for Host {
         if scratch.len() < most {
             *scratch = vec![0.0; most];
         }
+        self.gemm.warm();
     }
 }
 

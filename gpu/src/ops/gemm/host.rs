@@ -1,21 +1,21 @@
 //! The products on the CPU.
 //!
-//! Formats other than f32 are widened block by block, summed in f32 and rounded once: the result is that of an f32
+//! Formats other than f32 are widened panel by panel, summed in f32 and rounded once: the result is that of an f32
 //! product of the widened matrices, rounded.
 
-use super::kernel::{Blocks, View, multiply};
+use super::product::{View, multiply, warm};
 use crate::Float;
 use crate::ops::columns;
 use crate::ops::reduce::dot;
 
-/// What a product packs at once: 192 KiB of A and 512 KiB of B.
-const BLOCKS: Blocks = Blocks { m: 192, n: 512, k: 256 };
+/// What is widened at once of a product in which not all is f32. faer sums as deep at a time.
+const PANEL: Panel = Panel { rows: 192, columns: 512, depth: 512 };
 
-/// The part of a result of another format that is summed at once, in f32.
-const PANEL: Panel = Panel { rows: 384, columns: 512 };
+/// The least rows of a thread. A single row would be summed in another order.
+const SHARE: usize = 8;
 
 /// The f32s of scratch that a product needs for each thread, whatever its size.
-pub const SCRATCH: usize = BLOCKS.scratch_len() + PANEL.rows * PANEL.columns;
+pub const SCRATCH: usize = PANEL.scratch_len();
 
 /// Matrix products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,14 @@ impl Gemm {
     #[must_use]
     pub const fn scratch_len(self) -> usize {
         self.threads * SCRATCH
+    }
+
+    /// Has each thread take the memory that it packs into, which is kept until it ends; a product would at its first time.
+    pub fn warm(self) {
+        warm();
+        if self.threads > 1 {
+            rayon::broadcast(|_| warm());
+        }
     }
 
     /// The output of a linear layer: y `[m, n]` = x `[m, k]` wᵀ with w `[n, k]`, added to what y holds if it
@@ -93,7 +101,10 @@ impl Gemm {
         assert!(self.threads > 0, "a product needs a thread");
         assert!(scratch.len() >= self.scratch_len(), "scratch of a product: {} f32s", scratch.len());
         if sizes.2 == 0 && !accumulate {
-            return c.fill(C::default());
+            c.fill(C::default());
+        }
+        if c.is_empty() || sizes.2 == 0 {
+            return;
         }
         shared(self.threads, scratch, c, a, b, sizes, accumulate);
     }
@@ -173,51 +184,79 @@ fn shared<C: Float, A: Float, B: Float>(
     (m, n, k): (usize, usize, usize),
     accumulate: bool,
 ) {
-    if threads == 1 || m < 2 {
-        return panels(c, a, b, (m, n, k), accumulate, BLOCKS, PANEL, scratch);
+    if threads == 1 || m < threads * SHARE {
+        return panels(c, a, b, (m, n, k), accumulate, PANEL, scratch);
     }
     let (fewer, rows) = (threads / 2, m * (threads / 2) / threads);
     let (upper, lower) = c.split_at_mut(rows * n);
     let (first, second) = scratch.split_at_mut(fewer * SCRATCH);
     rayon::join(
         || shared(fewer, first, upper, a, b, (rows, n, k), accumulate),
-        || shared(threads - fewer, second, lower, a.below(rows), b, (m - rows, n, k), accumulate),
+        || shared(threads - fewer, second, lower, a.from(rows, 0), b, (m - rows, n, k), accumulate),
     );
 }
 
-/// The part of a result that is summed at once.
+/// The part of a product that is widened at once: `[rows, depth]` times `[depth, columns]`.
 #[derive(Clone, Copy)]
 struct Panel {
     rows: usize,
     columns: usize,
+    depth: usize,
 }
 
-/// c = a b, or += if it accumulates, on one thread: f32 in place, another format panel by panel.
+impl Panel {
+    /// The f32s of both of its factors and of the result.
+    const fn scratch_len(self) -> usize {
+        self.rows * self.columns + self.depth * (self.rows + self.columns)
+    }
+}
+
+/// The parts of at most `most` that a dimension is cut into, as first and length, about as long as each other: none is a
+/// single row or column, which would be summed in another order, unless all are.
+fn parts(length: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = length.div_ceil(most);
+    let start = move |part: usize| part * length / count;
+    (0..count).map(move |part| (start(part), start(part + 1) - start(part)))
+}
+
+/// c = a b, or += if it accumulates, on one thread: all at once if all is f32, or panel by panel.
 fn panels<C: Float, A: Float, B: Float>(
     c: &mut [C],
     a: View<A>,
     b: View<B>,
     (m, n, k): (usize, usize, usize),
     accumulate: bool,
-    blocks: Blocks,
     panel: Panel,
     scratch: &mut [f32],
 ) {
-    if let Some(c) = C::slice_as_f32_mut(c) {
-        return multiply(c, n, a, b, (m, n, k), accumulate, blocks, scratch);
+    if a.is_f32()
+        && b.is_f32()
+        && let Some(c) = C::slice_as_f32_mut(c)
+    {
+        return multiply(c, n, a, b, (m, n, k), accumulate, scratch);
     }
     let (sums, scratch) = scratch.split_at_mut(panel.rows * panel.columns);
-    for i in (0..m).step_by(panel.rows) {
-        let rows = panel.rows.min(m - i);
-        for j in (0..n).step_by(panel.columns) {
-            let columns = panel.columns.min(n - j);
+    for (j, columns) in parts(n, panel.columns) {
+        for (i, rows) in parts(m, panel.rows) {
+            let mut product = |c: &mut [f32], stride| {
+                for p in (0..k).step_by(panel.depth) {
+                    let sizes = (rows, columns, panel.depth.min(k - p));
+                    multiply(c, stride, a.from(i, p), b.from(p, j), sizes, accumulate || p > 0, scratch);
+                }
+            };
+            if let Some(c) = C::slice_as_f32_mut(c) {
+                product(&mut c[i * n + j..], n);
+                continue;
+            }
             let sums = &mut sums[..rows * columns];
-            for (sums, c) in sums.chunks_exact_mut(columns).zip(c[i * n..].chunks(n)) {
-                for (sum, c) in sums.iter_mut().zip(&c[j..]) {
-                    *sum = c.to_f32();
+            if accumulate {
+                for (sums, c) in sums.chunks_exact_mut(columns).zip(c[i * n..].chunks(n)) {
+                    for (sum, c) in sums.iter_mut().zip(&c[j..]) {
+                        *sum = c.to_f32();
+                    }
                 }
             }
-            multiply(sums, columns, a.below(i), b.right_of(j), (rows, columns, k), accumulate, blocks, scratch);
+            product(sums, columns);
             for (sums, c) in sums.chunks_exact(columns).zip(c[i * n..].chunks_mut(n)) {
                 for (sum, c) in sums.iter().zip(&mut c[j..]) {
                     *c = C::of_f32(*sum);
@@ -229,7 +268,7 @@ fn panels<C: Float, A: Float, B: Float>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Blocks, Gemm, Panel, SCRATCH, View, bias_backward, bias_forward, panels};
+    use super::{Gemm, PANEL, Panel, View, bias_backward, bias_forward, panels, parts};
     use crate::Bf16;
     use crate::ops::testing::{assert_close, assert_same, random, rounded, weighted, widened};
 
@@ -315,44 +354,87 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_panels_join_without_a_seam() {
+    fn panels_join_without_a_seam() {
         let mut rng = fastrand::Rng::with_seed(3);
-        let (m, n, k) = (23, 71, 19);
-        let (a, b) = (random(&mut rng, m * k), random(&mut rng, k * n));
-        let b_view = View::rows(&b, n);
-        let mut scratch = vec![f32::NAN; SCRATCH];
-        let mut run = |blocks, panel| {
-            let mut wide = vec![0.0_f32; m * n];
-            panels(&mut wide, View::rows(&a, k), b_view, (m, n, k), true, blocks, panel, &mut scratch);
-            let mut narrow = vec![Bf16::ZERO; m * n];
-            panels(&mut narrow, View::rows(&a, k), b_view, (m, n, k), true, blocks, panel, &mut scratch);
-            assert_same("bf16", &widened(&narrow), &widened::<Bf16>(&rounded(&wide)));
-            wide
-        };
-        let whole = run(Blocks { m: 100, n: 100, k: 100 }, Panel { rows: 100, columns: 100 });
-        assert_close("whole", &whole, &product(&a, &b, (m, n, k)), 1e-5);
-        for (rows, columns) in [(1, 1), (4, 16), (7, 33), (23, 71)] {
-            let blocks = Blocks { m: rows, n: columns, k: 100 };
-            assert_same("k whole", &run(blocks, Panel { rows: columns, columns: rows }), &whole);
-            let blocks = Blocks { k: 4, ..blocks };
-            assert_close("k in blocks", &run(blocks, Panel { rows: 5, columns: 9 }), &whole, 1e-5);
+        let (m, n, k) = (23, 71, 190);
+        let (a, b, c) = (random(&mut rng, m * k), random(&mut rng, k * n), random(&mut rng, m * n));
+        let (a, b): (Vec<Bf16>, Vec<Bf16>) = (rounded(&a), rounded(&b));
+        let (wide_a, wide_b) = (widened(&a), widened(&b));
+        for accumulate in [false, true] {
+            let run = |panel: Panel| {
+                let (mut wide, mut narrow) = (c.clone(), rounded::<Bf16>(&c));
+                let mut scratch = vec![f32::NAN; panel.scratch_len()];
+                panels(&mut wide, View::rows(&a, k), View::rows(&b, n), (m, n, k), accumulate, panel, &mut scratch);
+                panels(&mut narrow, View::rows(&a, k), View::rows(&b, n), (m, n, k), accumulate, panel, &mut scratch);
+                (wide, widened(&narrow))
+            };
+            let (whole, _) = run(Panel { rows: m, columns: n, depth: k });
+            let mut wide = c.clone();
+            let sizes = (m, n, k);
+            panels(&mut wide, View::rows(&wide_a, k), View::rows(&wide_b, n), sizes, accumulate, PANEL, &mut []);
+            assert_same("widened here", &wide, &whole);
+            for (rows, columns) in [(1, 1), (4, 16), (7, 33), (23, 71)] {
+                for depth in [1, 50, 95, k] {
+                    let (wide, narrow) = run(Panel { rows, columns, depth });
+                    assert_close("f32", &wide, &whole, 5e-5);
+                    assert_close("bf16", &narrow, &whole, 0.1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_are_alike() {
+        for (length, most) in [(0, 3), (1, 3), (3, 3), (4, 3), (7, 3), (193, 192), (1000, 192)] {
+            let parts: Vec<_> = parts(length, most).collect();
+            let mut next = 0;
+            for (first, part) in &parts {
+                assert_eq!(*first, next);
+                assert!(*part <= most && *part >= length / parts.len(), "{length} {most}: {part}");
+                next += part;
+            }
+            assert_eq!(next, length);
         }
     }
 
     #[test]
     fn threads_change_no_bit() {
         let mut rng = fastrand::Rng::with_seed(4);
-        let (m, n, k) = (37, 19, 70);
-        let (x, w) = (random(&mut rng, m * k), random(&mut rng, n * k));
-        let run = |threads| {
-            let gemm = Gemm { threads };
-            let mut y = vec![0.0; m * n];
-            gemm.forward(&mut vec![0.0; gemm.scratch_len()], &mut y, &x, &w, m, n, k, false);
-            y
-        };
-        let one = run(1);
-        for threads in [2, 5] {
-            assert_same("threads", &run(threads), &one);
+        for (m, n, k) in [
+            (37, 19, 70),
+            (40, 1, 70),
+            (41, 2, 1),
+            (41, 3, 2),
+            (43, 5, 20),
+            (53, 4, 4),
+            (64, 96, 33),
+            (129, 130, 131),
+            (200, 7, 1100),
+            (61, 600, 513),
+            (400, 3, 3),
+            (80, 16, 4),
+        ] {
+            let (x, w, y0) = (random(&mut rng, m * k), random(&mut rng, n * k), random(&mut rng, m * n));
+            let (narrow_x, narrow_w): (Vec<Bf16>, Vec<Bf16>) = (rounded(&x), rounded(&w));
+            for accumulate in [false, true] {
+                let run = |threads| {
+                    let gemm = Gemm { threads };
+                    let scratch = &mut vec![f32::NAN; gemm.scratch_len()];
+                    let (mut y, mut narrow, mut dw) = (y0.clone(), rounded::<Bf16>(&y0), w.clone());
+                    gemm.forward(scratch, &mut y, &x, &w, m, n, k, accumulate);
+                    gemm.forward(scratch, &mut narrow, &narrow_x, &narrow_w, m, n, k, accumulate);
+                    let mut dx = x.clone();
+                    gemm.input(scratch, &mut dx, &y, &w, m, n, k, accumulate);
+                    gemm.weight(scratch, &mut dw, &y0, &x, m, n, k);
+                    [y, widened(&narrow), dx, dw]
+                };
+                let one = run(1);
+                for threads in [2, 3, 5] {
+                    for ((name, one), more) in ["y", "bf16", "dx", "dw"].iter().zip(&one).zip(run(threads)) {
+                        assert_same(&format!("{name} {m} {n} {k}, {threads} threads"), &more, one);
+                    }
+                }
+            }
         }
     }
 

@@ -5,8 +5,7 @@
 pub(crate) mod cuda;
 pub mod host;
 mod law;
+mod product;
 
 pub use law::*;
-mod kernel;
-
-pub(crate) use kernel::{Blocks, View, multiply};
+pub(crate) use product::{View, multiply};

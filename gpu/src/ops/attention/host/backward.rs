@@ -2,7 +2,7 @@
 //! gradients of keys and values, and once by rows of queries. Each sum then belongs to one thread and one tile.
 
 use super::share::share;
-use super::tile::{PRODUCT_SCRATCH, TILE, add_product, head, seen, set_product, tiles};
+use super::tile::{TILE, add_product, head, product_scratch_len, seen, set_product, tiles};
 use crate::Float;
 use crate::ops::attention::Shape;
 use crate::ops::exp::exp_row;
@@ -13,7 +13,7 @@ use core::ops::Range;
 /// The f32s of scratch that [`backward`] needs.
 #[must_use]
 pub const fn backward_scratch_len(shape: &Shape, threads: usize) -> usize {
-    threads * (TILE * (shape.width + shape.value + 2 * TILE) + PRODUCT_SCRATCH)
+    threads * (TILE * (shape.width + shape.value + 2 * TILE) + product_scratch_len(shape))
 }
 
 /// dq, dk and dv, shaped as q, k and v, from `do_` and what [`super::forward()`] took and gave; dsinks `[heads]` is

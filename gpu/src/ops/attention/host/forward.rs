@@ -1,7 +1,7 @@
 //! The forward pass in tiles: the softmax is kept online, row by row, while tiles of keys go by.
 
 use super::share::share;
-use super::tile::{PRODUCT_SCRATCH, TILE, add_product, head, seen, set_product, tiles};
+use super::tile::{TILE, add_product, head, product_scratch_len, seen, set_product, tiles};
 use crate::Float;
 use crate::ops::attention::Shape;
 use crate::ops::exp::exp_row;
@@ -12,7 +12,7 @@ use core::ops::Range;
 /// The f32s of scratch that [`forward`] needs.
 #[must_use]
 pub const fn forward_scratch_len(shape: &Shape, threads: usize) -> usize {
-    threads * (TILE * (shape.value + TILE + 2) + PRODUCT_SCRATCH)
+    threads * (TILE * (shape.value + TILE + 2) + product_scratch_len(shape))
 }
 
 /// o `[batch, sequence, heads, value]` of q, k and v, and lse `[batch, heads, sequence]`, the logarithm of each query's

@@ -2,17 +2,16 @@
 
 use crate::Float;
 use crate::ops::attention::Shape;
-use crate::ops::gemm::{Blocks, View, multiply};
+use crate::ops::gemm::{View, multiply};
 use core::ops::Range;
 
 /// Queries or keys of a tile.
 pub(super) const TILE: usize = 96;
 
-/// What a product of tiles packs at once.
-const BLOCKS: Blocks = Blocks { m: TILE, n: 128, k: 128 };
-
-/// The f32s of scratch of a product of tiles.
-pub(super) const PRODUCT_SCRATCH: usize = BLOCKS.scratch_len();
+/// The f32s of scratch of a product of tiles: two of them, widened.
+pub(super) const fn product_scratch_len(shape: &Shape) -> usize {
+    2 * TILE * if shape.width > shape.value { shape.width } else { shape.value }
+}
 
 /// The tile of rows from `row` on of one head of x `[batch, sequence, heads, width]`.
 pub(super) fn head<'a, T>(
@@ -38,7 +37,7 @@ pub(super) fn add_product<A: Float, B: Float>(
     (rows, width, depth): (usize, usize, usize),
     scratch: &mut [f32],
 ) {
-    multiply(&mut c[..rows * width], width, a, b, (rows, width, depth), true, BLOCKS, scratch);
+    multiply(c, width, a, b, (rows, width, depth), true, scratch);
 }
 
 /// c `[rows, width]` = a b, rows of c side by side.
@@ -49,7 +48,7 @@ pub(super) fn set_product<A: Float, B: Float>(
     (rows, width, depth): (usize, usize, usize),
     scratch: &mut [f32],
 ) {
-    multiply(&mut c[..rows * width], width, a, b, (rows, width, depth), false, BLOCKS, scratch);
+    multiply(c, width, a, b, (rows, width, depth), false, scratch);
 }
 
 /// The columns of a tile of keys that a query sees.
