@@ -126,7 +126,7 @@ fn a_tensor_that_another_block_keeps() {
 #[test]
 fn the_peak_of_another_step() {
     let mut step = step(plan(|_| ()), Meta).expect("the budget has it");
-    let (mut tokens, expected) = (RANDOM.clone(), plan(|_| ()).budget(0).phase(Phase::OptimizerStep));
+    let (mut tokens, expected) = (RANDOM, plan(|_| ()).budget(0).phase(Phase::OptimizerStep));
     step.train(&mut tokens, ADAMW).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(step.ledger().peak(Phase::OptimizerStep), expected);
     // The second step updates nothing.

@@ -83,6 +83,16 @@ fn even(rows: usize, experts: usize) -> Vec<usize> {
     (0..experts).map(|expert| rows / experts + usize::from(expert < rows % experts)).collect()
 }
 
+/// How many copies each expert gets where all are this rank's.
+fn own<D: Device, E>(of: &Ctx<'_, D>, counts: View<'_, D, E, One, i32>) -> Vec<usize> {
+    let experts = of.room.lengths.local_experts;
+    if let Some(slots) = of.slots() {
+        return vec![slots; experts];
+    }
+    let counted = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).collect();
+    of.room.device.read(counts.raw(), counted).unwrap_or_else(|| even(of.rows(), experts))
+}
+
 impl<D: Device, S: Shapes> KeptRouting<D, S> {
     /// Which rows each expert of this rank gets, and who sends them, from how many of this rank's copies go to each of all;
     /// gives where each copy that is received stands at its expert.
@@ -93,7 +103,7 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
     ) -> Result<Vec<usize>, StepError> {
         let experts = of.room.lengths.local_experts;
         if !of.is_dealt() {
-            self.segments = runs(self.own(of, counts).into_iter());
+            self.segments = runs(own(of, counts).into_iter());
             return Ok(Vec::new());
         }
         let come = self.coming(of, counts)?;
@@ -110,16 +120,6 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
             }
         }
         Ok(places)
-    }
-
-    /// How many copies each expert gets where all are this rank's.
-    fn own(&self, of: &Ctx<'_, D>, counts: View<'_, D, S::Experts, One, i32>) -> Vec<usize> {
-        let experts = of.room.lengths.local_experts;
-        if let Some(slots) = of.slots() {
-            return vec![slots; experts];
-        }
-        let counted = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).collect();
-        of.room.device.read(counts.raw(), counted).unwrap_or_else(|| even(of.rows(), experts))
     }
 
     /// How many copies each rank of the expert group sends to each expert of this rank. Those of peers that are stood in for
