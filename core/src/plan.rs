@@ -199,6 +199,16 @@ impl Plan {
         chunk
     }
 
+    /// Whether backward computes a layer of a chunk again: under `recompute: full` all of them, or the first
+    /// `recompute_layers` decoder layers.
+    #[must_use]
+    pub const fn computes_again(&self, chunk: &Chunk, layer: u64) -> bool {
+        let layout = &self.spec.layout;
+        let (first, index) = (layout.recompute_layers, layer.saturating_sub(chunk.first_layer));
+        let is_first = first == 0 || (index < first && index < chunk.layers());
+        matches!(layout.recompute, Recompute::Full) && is_first
+    }
+
     /// The same, nothing being computed again.
     pub(crate) const fn without_recomputation(&self) -> Self {
         let mut plan = *self;

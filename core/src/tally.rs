@@ -246,15 +246,16 @@ impl Units {
     }
 
     const fn add_parts(&self, sum: &mut Tally, counts: &Counts, away: &Away) {
+        let layers = &away.layers[0];
         sum.add_many(&self.of[Part::First as usize], counts.first, away.embedding);
-        sum.add_many(&self.of[Part::Attention as usize], counts.mixers[0], away.mixers);
+        sum.add_many(&self.of[Part::Attention as usize], counts.mixers[0], layers.mixers);
         if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {
-            sum.add_many(&self.of[Part::Mixer as usize], counts.mixers[1], away.mixers);
-            sum.add_many(&self.of[Part::Compressed as usize], counts.mixers[2], away.mixers);
-            sum.add_many(&self.of[Part::Heavy as usize], counts.mixers[3], away.mixers);
+            sum.add_many(&self.of[Part::Mixer as usize], counts.mixers[1], layers.mixers);
+            sum.add_many(&self.of[Part::Compressed as usize], counts.mixers[2], layers.mixers);
+            sum.add_many(&self.of[Part::Heavy as usize], counts.mixers[3], layers.mixers);
         }
-        sum.add_many(&self.of[Part::Dense as usize], counts.dense, away.dense);
-        sum.add_many(&self.of[Part::Moe as usize], counts.moe, away.moe);
+        sum.add_many(&self.of[Part::Dense as usize], counts.dense, layers.dense);
+        sum.add_many(&self.of[Part::Moe as usize], counts.moe, layers.moe);
         sum.add_many(&self.of[Part::Mtp as usize], counts.mtp, away.mtp);
         sum.add_many(&self.of[Part::MtpHead as usize], counts.mtp, 0);
         if counts.has_whole() {
@@ -273,52 +274,70 @@ impl Units {
         let head = if is_there { head.micro_batch } else { 0 };
         match plan.spec().layout.accounting {
             Accounting::Reference(_) => self.away_by_block(plan, chunk, head),
-            _ => Away { embedding: head, mixers: head, dense: head, moe: head, mtp: head, head: 0 },
+            _ => Away { embedding: head, layers: [OfLayers::all(head); 2], mtp: head, head: 0 },
         }
     }
 
     /// Of layers that are attention and one network each, and of modules behind the head that are such a layer.
     const fn away_by_block(&self, plan: &Plan, chunk: &Chunk, head: u128) -> Away {
         let layers = &plan.spec().architecture.layers;
-        let attention = self.of[Part::Attention as usize].micro_batch;
-        let networks = [self.of[Part::Dense as usize].micro_batch, self.of[Part::Moe as usize].micro_batch];
         let (entrance, exit) = (self.of[Part::Mtp as usize].micro_batch, self.of[Part::MtpHead as usize].micro_batch);
-        let mut met = Met { away: [0; 2], mixers: 0, networks_seen: [false; 2], attention_seen: false };
-        let mtp_experts = layers.moe > 0;
-        let module = entrance + attention + networks[mtp_experts as usize] + exit;
+        let are_apart = plan.spec().layout.recompute_layers > 0;
+        let mut met = Met { of: [OfLayers::all(NOT_MET); 2] };
+        // A module's layer is never among the first.
+        let of_module = Saves::of(self, are_apart, layers.moe > 0);
+        let module = entrance + of_module.attention + of_module.network + exit;
         let modules = module * chunk.mtp as u128;
         if chunk.mtp > 0 {
-            met.layer(mtp_experts, exit, networks);
+            met.layer(&of_module, exit);
         }
         let (mut behind, mut layer) = (modules + head, chunk.first_layer + chunk.layers());
         while layer > chunk.first_layer {
             layer -= 1;
-            let has_experts = layers.has_experts(layer);
-            met.layer(has_experts, behind, networks);
-            behind += networks[has_experts as usize] + attention;
+            let is_whole = are_apart && !plan.computes_again(chunk, layer);
+            let saves = Saves::of(self, is_whole, layers.has_experts(layer));
+            met.layer(&saves, behind);
+            behind += saves.network + saves.attention;
         }
-        let [dense, moe] = met.away;
-        Away { embedding: behind, mixers: met.mixers, dense, moe, mtp: module - entrance, head: modules }
+        Away { embedding: behind, layers: met.of, mtp: module - entrance, head: modules }
     }
 }
 
-/// The last block of each kind, met from behind.
-struct Met {
-    away: [u128; 2],
-    mixers: u128,
-    networks_seen: [bool; 2],
-    attention_seen: bool,
+/// What a layer saves.
+struct Saves {
+    is_whole: bool,
+    has_experts: bool,
+    attention: u128,
+    network: u128,
 }
+
+impl Saves {
+    const fn of(units: &Units, is_whole: bool, has_experts: bool) -> Self {
+        let of = if is_whole { &units.whole } else { &units.of };
+        let network = if has_experts { Part::Moe } else { Part::Dense };
+        let (attention, network) = (of[Part::Attention as usize].micro_batch, of[network as usize].micro_batch);
+        Self { is_whole, has_experts, attention, network }
+    }
+}
+
+/// The last block of each kind, met from behind: of layers that are computed again, or all of them, and of whole ones.
+struct Met {
+    of: [OfLayers; 2],
+}
+
+/// Stands for what no layer says.
+const NOT_MET: u128 = u128::MAX;
 
 impl Met {
     /// A layer, so much being behind it.
-    const fn layer(&mut self, has_experts: bool, behind: u128, networks: [u128; 2]) {
-        let network = has_experts as usize;
-        if !self.networks_seen[network] {
-            (self.networks_seen[network], self.away[network]) = (true, behind);
+    const fn layer(&mut self, saves: &Saves, behind: u128) {
+        let of = &mut self.of[saves.is_whole as usize];
+        let network = if saves.has_experts { &mut of.moe } else { &mut of.dense };
+        if *network == NOT_MET {
+            *network = behind;
         }
-        if !self.attention_seen {
-            (self.attention_seen, self.mixers) = (true, behind + networks[network]);
+        if of.mixers == NOT_MET {
+            of.mixers = behind + saves.network;
         }
     }
 }
@@ -326,12 +345,25 @@ impl Met {
 /// What of a micro-batch is not yet there, or no more, while the last block of each kind runs.
 struct Away {
     embedding: u128,
-    mixers: u128,
-    dense: u128,
-    moe: u128,
+    /// Of layers that are computed again, or all of them, and of whole ones.
+    layers: [OfLayers; 2],
     /// In front of modules for multi-token prediction.
     mtp: u128,
     head: u128,
+}
+
+/// The same by blocks of layers.
+#[derive(Clone, Copy)]
+struct OfLayers {
+    mixers: u128,
+    dense: u128,
+    moe: u128,
+}
+
+impl OfLayers {
+    const fn all(away: u128) -> Self {
+        Self { mixers: away, dense: away, moe: away }
+    }
 }
 
 /// Parts that are layers, in the order of [`Counts::whole`].
@@ -343,10 +375,11 @@ impl Units {
     const fn add_whole(&self, sum: &mut Tally, counts: &Counts, away: &Away) {
         let mut i = 0;
         while i < LAYERS.len() {
+            let of = &away.layers[1];
             let away = match LAYERS[i] {
-                Part::Dense => away.dense,
-                Part::Moe => away.moe,
-                _ => away.mixers,
+                Part::Dense => of.dense,
+                Part::Moe => of.moe,
+                _ => of.mixers,
             };
             sum.add_many(&self.whole[LAYERS[i] as usize], counts.whole[i], away);
             i += 1;

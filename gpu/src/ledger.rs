@@ -221,6 +221,8 @@ struct Inner {
     index: HashMap<(&'static str, Life), usize>,
     phase: Phase,
     block: Option<(Block, Direction)>,
+    /// Whether it keeps what backward reads, where others of its kind are computed again.
+    keeps: bool,
     /// Bytes held, and what the budget counts for them: less is held where fewer tokens are routed here than declared.
     live: u64,
     charged: u64,
@@ -271,6 +273,7 @@ impl Ledger {
             index: HashMap::new(),
             phase: Phase::BetweenSteps,
             block: None,
+            keeps: true,
             live: 0,
             charged: 0,
             peaks: [Peaks::default(); Phase::ALL.len()],
@@ -351,7 +354,14 @@ impl Ledger {
 
     /// A block begins to run.
     pub fn begin(&self, block: Block, direction: Direction) {
-        self.0.borrow_mut().block = Some((block, direction));
+        let mut inner = self.0.borrow_mut();
+        (inner.block, inner.keeps) = (Some((block, direction)), true);
+    }
+
+    /// A block begins to run forward of which its input alone is kept: backward computes it again.
+    pub fn begin_again(&self, block: Block) {
+        let mut inner = self.0.borrow_mut();
+        (inner.block, inner.keeps) = (Some((block, Direction::Forward)), false);
     }
 
     /// It has run; something may be carried on to the next one.
@@ -497,8 +507,8 @@ impl Inner {
         let now = self.block.map(|(block, direction)| Life::Block(block as u8, direction));
         // What backward reads, forward has kept.
         let kept = (self.phase == Phase::Forward).then_some(Life::MicroBatch);
-        let lives = now.into_iter().chain(kept).chain([Life::Always]);
-        for life in lives {
+        let [first, second] = if self.keeps { [kept, now] } else { [now, kept] };
+        for life in first.into_iter().chain(second).chain([Life::Always]) {
             if let Some(index) = self.index.get(&(name, life)) {
                 return Ok(*index);
             }

@@ -76,8 +76,12 @@ fn assert_near(name: &str, a: &Computed, b: &Computed, tolerance: f64) {
 #[test]
 fn what_is_computed_again() {
     for (name, model) in models::all() {
-        let again = computed(&model, |layout| layout.recompute = Recompute::Full);
-        assert!(computed(&model, |_| ()) == again, "{name}");
+        let expected = computed(&model, |_| ());
+        for layers in [0, 1] {
+            let again =
+                computed(&model, |layout| (layout.recompute, layout.recompute_layers) = (Recompute::Full, layers));
+            assert!(expected == again, "{name}, first {layers}");
+        }
     }
 }
 

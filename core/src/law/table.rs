@@ -53,7 +53,6 @@ const REFERENCE_LACKS: &[Key] = &[
     Key::PlacementSharedExperts,
     Key::PlacementDenseFfn,
     Key::PlacementRedundantExperts,
-    Key::RecomputeLayers,
 ];
 
 /// What has linear layers whose copies in fp8 are not counted.

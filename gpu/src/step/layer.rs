@@ -8,17 +8,19 @@ use super::params::{Gradients, Maker, Visit, Visitor};
 use super::probe::Probing;
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
-use crate::ledger::Direction;
+use crate::ledger::{Direction, Ledger};
 use crate::shapes::{Axis, Shapes, Tokens};
 use crate::tensor::{StepError, Tensor};
 use moe_model_core::inventory::Block;
-use moe_model_core::spec::{Architecture, Recompute};
+use moe_model_core::{Chunk, Plan};
 
 /// A layer of a stage.
 pub(super) struct Layer<D: Memory, S: Shapes, E: Element> {
     pub(super) number: u64,
     attention: Attention<D, S, E>,
     network: Network<D, S, E>,
+    /// Whether backward computes it again.
+    again: bool,
 }
 
 enum Network<D: Memory, S: Shapes, E: Element> {
@@ -50,15 +52,17 @@ enum KeptNetwork<D: Memory, S: Shapes, E: Element> {
 impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
     pub(super) fn new(
         make: &mut Maker<'_, D>,
-        architecture: &Architecture,
+        plan: &Plan,
+        chunk: &Chunk,
         number: u64,
         has_experts: bool,
     ) -> Result<Self, StepError> {
+        let (architecture, again) = (&plan.spec().architecture, plan.computes_again(chunk, number));
         make.layer = Some(number);
         let attention = Attention::new(make, architecture, number)?;
         let network =
             if has_experts { Network::Moe(Moe::new(make, architecture)?) } else { Network::Dense(Dense::new(make)?) };
-        Ok(Self { number, attention, network })
+        Ok(Self { number, attention, network, again })
     }
 
     /// Attention and network; gives what is kept, and the output, while the network's frame is open.
@@ -69,16 +73,19 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptLayer<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
         let ledger = of.room.ledger;
-        let again = matches!(of.plan.spec().layout.recompute, Recompute::Full);
-        ledger.begin(attention::BLOCK, Direction::Forward);
+        self.begin(ledger, attention::BLOCK);
         let (kept, output) = self.attention.forward(of, x.view())?;
-        let attention = (x, (!again).then_some(kept));
+        let attention = (x, (!self.again).then_some(kept));
         let input = output.becomes(self.network.input_name())?;
         ledger.end(None)?;
         probe.values("hidden_mid", self.number, input.view());
-        ledger.begin(self.network.block(), Direction::Forward);
+        self.begin(ledger, self.network.block());
         let (kept, output) = self.network.forward(of, input.view(), self.number, probe)?;
-        Ok((KeptLayer { attention, network: (input, (!again).then_some(kept)) }, output))
+        Ok((KeptLayer { attention, network: (input, (!self.again).then_some(kept)) }, output))
+    }
+
+    fn begin(&self, ledger: &Ledger, block: Block) {
+        if self.again { ledger.begin_again(block) } else { ledger.begin(block, Direction::Forward) }
     }
 
     /// The gradient of the output becomes that of the input.

@@ -75,12 +75,12 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         let embedding = if has_table { Some(Embedding::new(&mut make)?) } else { None };
         let mut layers = Vec::new();
         for number in chunk.range() {
-            layers.push(Layer::new(&mut make, architecture, number, architecture.layers.has_experts(number))?);
+            layers.push(Layer::new(&mut make, plan, &chunk, number, architecture.layers.has_experts(number))?);
         }
         let mut modules = Vec::new();
         for depth in 0..chunk.mtp {
             let number = architecture.layers.count() + depth;
-            let layer = Layer::new(&mut make, architecture, number, architecture.layers.moe > 0)?;
+            let layer = Layer::new(&mut make, plan, &chunk, number, architecture.layers.moe > 0)?;
             modules.push(Mtp::new(&mut make, layer, modules.len() + 1)?);
         }
         make.layer = None;

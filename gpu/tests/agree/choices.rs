@@ -80,12 +80,15 @@ pub(crate) const ALL: &[Choice] = &[
     ("flash", |_, l| kernel(l) == Some(Kernel::Flash)),
     ("eager", |_, l| kernel(l) == Some(Kernel::Eager)),
     ("nothing again", |_, l| l.recompute == Recompute::None),
-    ("all again", |_, l| l.recompute == Recompute::Full),
+    ("all again", |_, l| l.recompute == Recompute::Full && l.recompute_layers == 0),
+    ("the first again", |a, l| l.recompute_layers > 0 && a.layers.count() > l.recompute_layers * l.mesh.pp),
+    ("the first again, and modules behind", |a, l| l.recompute_layers > 0 && a.mtp > 0),
     ("balanced", |a, l| has_experts(a) && l.routing == Routing::BALANCED),
     ("worst", |a, l| has_experts(a) && l.mesh.ep > 1 && l.routing == Routing::WORST),
     ("skewed", |a, l| {
         has_experts(a) && l.mesh.ep > 1 && matches!(l.routing, Routing::Dropless(of) if of.skew > Factor::ONE)
     }),
+    ("slots on several ranks", |a, l| has_experts(a) && l.mesh.ep > 1 && matches!(l.routing, Routing::Capacity(_))),
     ("few slots", |a, l| has_experts(a) && matches!(l.routing, Routing::Capacity(of) if of.factor < Factor::ONE)),
     ("many slots", |a, l| has_experts(a) && matches!(l.routing, Routing::Capacity(of) if of.factor > Factor::ONE)),
     ("fp32", |_, l| l.precision.weights == Dtype::Fp32),

@@ -114,6 +114,8 @@ fn experts(rng: &mut Rng) -> Experts {
 
 fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
     let weights = of(rng, &[Dtype::Fp32, Dtype::Bf16]);
+    let recompute = of(rng, &[Recompute::None, Recompute::Full]);
+    let recompute_layers = if recompute == Recompute::Full { of(rng, &[0, 1, 2]) } else { 0 };
     Layout {
         mesh,
         stages: stages(rng, mesh.pp, layers),
@@ -127,7 +129,8 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
             ..Precision::DEFAULT
         },
         batch: Batch { sequence: of(rng, &[4, 5, 8]), micro: rng.u64(1..4), count: rng.u64(1..5), ..Batch::DEFAULT },
-        recompute: of(rng, &[Recompute::None, Recompute::Full]),
+        recompute,
+        recompute_layers,
         routing: routing(rng),
         accounting: Accounting::Reference(Reference { kernel: of(rng, Kernel::ALL) }),
         ..Layout::DEFAULT
