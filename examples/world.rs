@@ -33,6 +33,7 @@ use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Spec, S
 use moe_model::{Bytes, Coordinates, Phase, Plan};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -241,7 +242,13 @@ fn rank_of(
     .map_err(said)?;
     let (ledger, comm) = (step.ledger(), step.comm());
     let peak = Phase::TRAINING.iter().map(|phase| ledger.peak(*phase)).max().unwrap_or_default();
-    let sent: Vec<String> = comm.sent().iter().map(|(group, bytes)| format!("{} {bytes}", group.name())).collect();
+    let mut sent = BTreeMap::new();
+    for (group, _, of) in comm.sent() {
+        let bytes = sent.entry(group).or_insert(Bytes::ZERO);
+        *bytes = bytes.plus(of.others);
+    }
+    let sent = sent.iter().filter(|(_, bytes)| bytes.bytes() > 0);
+    let sent: Vec<String> = sent.map(|(group, bytes)| format!("{} {bytes}", group.name())).collect();
     Ok(Ranked {
         rank: comm.rank(),
         allocations: ledger.allocations(),

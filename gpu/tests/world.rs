@@ -9,7 +9,9 @@ use moe_model_core::spec::{
     Accounting, Attention, Batch, CorrectionBias, Dtype, Experts, Gqa, Layers, Mesh, Mla, Precision, Recompute,
     Routing, Schedule, Spec, Stages, Switch, Zero,
 };
-use moe_model_core::{Coordinates, Plan};
+use moe_model_core::traffic::Operation;
+use moe_model_core::{Bytes, Coordinates, Plan};
+use moe_model_gpu::comm::Sent;
 use moe_model_gpu::comm::threads::{self, PATIENCE};
 use moe_model_gpu::random::Random;
 use moe_model_gpu::shapes::Dynamic;
@@ -81,6 +83,9 @@ impl Source for Whole<'_> {
 struct Trained {
     losses: [Option<f64>; 2],
     mtp: Option<f64>,
+    /// Micro-batches in flight, and what the first step sent.
+    in_flight: u64,
+    sent: Vec<(Group, Operation, Sent)>,
     gradients: Values,
     weights: Values,
 }
@@ -89,6 +94,7 @@ fn train(step: &mut Step<Host, Dynamic, f32>, plan: &Plan) -> Trained {
     let mut random = Random::of(plan);
     let first = step.gradients(&mut random, None).unwrap_or_else(|error| panic!("{error}"));
     step.update(ADAMW).unwrap_or_else(|error| panic!("{error}"));
+    let sent = step.comm().sent();
     let mut gradients = Values::new();
     let see = &mut |place: &Place, values: &[f32]| {
         gradients.insert((place.name, place.layer), values.to_vec());
@@ -101,7 +107,8 @@ fn train(step: &mut Step<Host, Dynamic, f32>, plan: &Plan) -> Trained {
         weights.insert((place.name, place.layer), values.to_vec());
     };
     step.weights(see).expect("it has values");
-    Trained { losses: [first.loss, second.loss], mtp: first.mtp_loss, gradients, weights }
+    let (losses, mtp, in_flight) = ([first.loss, second.loss], first.mtp_loss, first.in_flight);
+    Trained { losses, mtp, in_flight, sent, gradients, weights }
 }
 
 /// The whole model on one rank, with the micro-batches of all replicas.
@@ -156,6 +163,28 @@ fn assert_slices(
     }
 }
 
+/// Asserts that each rank sent what the plan says, group by group, operation by operation. Where routing decides how many copies
+/// of tokens come to a rank and how many of these stay, ranks of an expert group sent as much together.
+fn assert_sent(plan: &Plan, ranks: &[(Coordinates, Trained)]) {
+    let (mut sent, mut planned) = (BTreeMap::new(), BTreeMap::new());
+    for (rank, (_, trained)) in (0..).zip(ranks) {
+        let key = |group, operation| {
+            let is_routed = operation == Operation::AllToAll;
+            (group, operation, if is_routed { plan.group(group, rank).first } else { rank })
+        };
+        for (group, operation, of) in &trained.sent {
+            let own = if *operation == Operation::AllToAll { of.own } else { Bytes::ZERO };
+            let all = of.others.plus(own).bytes();
+            *sent.entry(key(*group, *operation)).or_insert(0) += all;
+        }
+        for of in plan.traffic(rank).expect("it is of the reference step") {
+            *planned.entry(key(of.group, of.operation)).or_insert(0) += of.total().bytes();
+        }
+    }
+    sent.retain(|_, bytes| *bytes > 0);
+    assert_eq!(sent, planned, "{:?}", plan.spec());
+}
+
 /// Holds a world against the model on one rank.
 fn agree(spec: Spec) {
     agree_with(spec, Numerics::usual(&spec.architecture));
@@ -174,9 +203,12 @@ fn agree_with(spec: Spec, numerics: Numerics) {
         (at, train(&mut step, &of_world))
     });
     let tolerance = tolerance(&expected.gradients);
+    let results = results.into_iter().map(|result| result.unwrap_or_else(|error| panic!("{mesh:?}: {error}")));
+    let results: Vec<_> = results.collect();
+    assert_sent(&of_world, &results);
     let (mut losses, mut count) = ([0.0, 0.0, 0.0], 0);
-    for result in results {
-        let (at, trained) = result.unwrap_or_else(|error| panic!("{mesh:?}: {error}"));
+    for (at, trained) in results {
+        assert_eq!(trained.in_flight, of_world.in_flight(at.pp), "{mesh:?} {at:?}");
         let (mine, gradients) = ((&of_world, &at), &expected.gradients);
         assert_slices(mine, &trained.gradients, (gradients, gradients), |_| tolerance);
         let near = |gradient| after_two(gradient, tolerance);
