@@ -5,9 +5,9 @@
 //! `cargo build --release --features mpi --example world`, then `mpirun -np 8 target/release/examples/world --mpi`.
 //!
 //! The folder holds what `train_step` reads: a Hugging Face `config.json`, weights, a batch, and what transformers makes of
-//! it. Every rank holds its slices of the weights and its part of the batch; losses, and each rank's gradients, are compared
-//! with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if something deviates, 2 if
-//! something cannot be read or laid out.
+//! it. Every rank holds its slices of the weights and its part of the batch; losses, each rank's gradients and its weights
+//! after two steps are compared with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if
+//! something deviates, 2 if something cannot be read or laid out.
 
 #[path = "common/columns.rs"]
 mod columns;
@@ -27,17 +27,21 @@ use moe_model::gpu::comm::threads::{self, PATIENCE};
 use moe_model::gpu::hub::{Checkpoint, Sliced};
 use moe_model::gpu::ops::adamw::AdamW;
 use moe_model::gpu::shapes::Dynamic;
-use moe_model::gpu::step::{Batch, Step};
+use moe_model::gpu::step::{Batch, Place, Step};
 use moe_model::gpu::{Host, StepError};
 use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Spec, Switch, Zero};
 use moe_model::{Bytes, Coordinates, Phase, Plan};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const ADAMW: AdamW = AdamW { lr: 1e-3, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1 };
+
+/// The one buffer of a model.
+const CORRECTION_BIAS: &str = "mlp.gate.e_score_correction_bias";
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
@@ -75,9 +79,39 @@ struct Ranked {
     allocations: u64,
     peak: u64,
     sent: String,
-    loss: Option<f64>,
-    /// The largest deviation of its gradients from its slices of those that are expected.
-    deviation: f32,
+    /// Its losses in the first step and in the second.
+    losses: [Option<f64>; 2],
+    /// The largest deviation of its gradients, and of its weights after two steps, from its slices of those that are expected.
+    deviations: [f32; 2],
+}
+
+/// How far values are from those of the whole model.
+struct Deviation<'a> {
+    plan: &'a Plan,
+    at: Coordinates,
+    expected: &'a Checkpoint<'a>,
+    /// What names of expected values begin with.
+    prefix: &'static str,
+    most: Result<f32, String>,
+}
+
+impl Deviation<'_> {
+    fn see(&mut self, place: &Place, values: &[f32]) {
+        let Ok(most) = &mut self.most else { return };
+        match self.expected.weight_of(place.name, place.layer, self.prefix) {
+            Ok(whole) => {
+                let slices = self.plan.slices(&self.at, place.name).into_iter().flatten();
+                let whole = slices.map(|at| usize::try_from(at).ok().and_then(|at| whole.get(at)).unwrap_or(&f32::NAN));
+                *most = values.iter().zip(whole).map(|(a, b)| (a - b).abs()).fold(*most, larger);
+            }
+            Err(error) => self.most = Err(error),
+        }
+    }
+}
+
+/// The larger of two deviations; one that is no number is the largest.
+fn larger(most: f32, off: f32) -> f32 {
+    if off <= most { most } else { off }
 }
 
 fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
@@ -117,7 +151,7 @@ fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
     };
     let results = if matches.get_flag("mpi") { processes(&plan, one)? } else { Some(in_threads(&plan, one)?) };
     match results {
-        Some(results) => Ok(said(&plan, folder, &results, loss(folder)?)),
+        Some(results) => Ok(said(&plan, folder, &results, losses(folder)?)),
         // The first process speaks for all.
         None => Ok((String::new(), true)),
     }
@@ -190,72 +224,106 @@ fn rank_of(
     expected: &Checkpoint<'_>,
 ) -> Result<Ranked, String> {
     let said = |error: StepError| error.to_string();
-    let loss = step.gradients(&mut Part(folder), None).map_err(said)?.loss;
+    let deviation = |prefix| Deviation { plan, at, expected, prefix, most: Ok(0.0) };
+    let first = step.gradients(&mut Part(folder), None).map_err(said)?.loss;
     // The update sums them over ranks first.
     step.update(ADAMW).map_err(said)?;
-    let (mut deviation, mut wrong) = (0.0_f32, None);
-    step.each_gradient(&mut |place, values| match expected.weight_of(place.name, place.layer, "grad.") {
-        Ok(whole) => {
-            let slices = plan.slices(&at, place.name).into_iter().flatten();
-            let whole = slices.map(|at| usize::try_from(at).ok().and_then(|at| whole.get(at)).unwrap_or(&f32::NAN));
-            let off = values.iter().zip(whole).map(|(a, b)| (a - b).abs());
-            deviation = off.fold(deviation, |most, off| if off <= most { most } else { off });
+    let mut gradients = deviation("grad.");
+    step.each_gradient(&mut |place, values| gradients.see(place, values)).map_err(said)?;
+    step.settle().map_err(said)?;
+    let second = step.train(&mut Part(folder), ADAMW).map_err(said)?.loss;
+    let mut weights = deviation("after2.");
+    step.weights(&mut |place, values| {
+        // Buffers are none of the optimizer's.
+        if place.name != CORRECTION_BIAS {
+            weights.see(place, values);
         }
-        Err(error) => wrong = Some(error),
     })
     .map_err(said)?;
-    step.settle().map_err(said)?;
-    step.train(&mut Part(folder), ADAMW).map_err(said)?;
     let (ledger, comm) = (step.ledger(), step.comm());
     let peak = Phase::TRAINING.iter().map(|phase| ledger.peak(*phase)).max().unwrap_or_default();
-    let sent: Vec<String> = comm.sent().iter().map(|(group, bytes)| format!("{} {bytes}", group.name())).collect();
-    match wrong {
-        Some(error) => Err(error),
-        None => Ok(Ranked {
-            rank: comm.rank(),
-            allocations: ledger.allocations(),
-            peak: peak.bytes(),
-            sent: sent.join(", "),
-            loss,
-            deviation,
-        }),
+    let mut sent = BTreeMap::new();
+    for (group, _, of) in comm.sent() {
+        let bytes = sent.entry(group).or_insert(Bytes::ZERO);
+        *bytes = bytes.plus(of.others);
     }
+    let sent = sent.iter().filter(|(_, bytes)| bytes.bytes() > 0);
+    let sent: Vec<String> = sent.map(|(group, bytes)| format!("{} {bytes}", group.name())).collect();
+    Ok(Ranked {
+        rank: comm.rank(),
+        allocations: ledger.allocations(),
+        peak: peak.bytes(),
+        sent: sent.join(", "),
+        losses: [first, second],
+        deviations: [gradients.most?, weights.most?],
+    })
 }
 
-/// The loss that is expected.
-fn loss(folder: &Folder) -> Result<f64, String> {
+/// The losses that are expected, of the first step and of the second.
+fn losses(folder: &Folder) -> Result<[f64; 2], String> {
     let file = SafeTensors::deserialize(&folder.expected).map_err(|error| error.to_string())?;
-    let tensor = file.tensor("loss").map_err(|error| format!("expected.safetensors: `loss`: {error}"))?;
-    let bytes = tensor.data().as_chunks().0.first().ok_or("expected.safetensors: `loss` is empty")?;
-    Ok(f64::from(f32::from_le_bytes(*bytes)))
+    let of = |name: &str| {
+        let tensor = file.tensor(name).map_err(|error| format!("expected.safetensors: `{name}`: {error}"))?;
+        let bytes = tensor.data().as_chunks().0.first().ok_or(format!("expected.safetensors: `{name}` is empty"))?;
+        Ok::<_, String>(f64::from(f32::from_le_bytes(*bytes)))
+    };
+    Ok([of("loss")?, of("loss_after1")?])
 }
 
 /// What is printed, and whether nothing deviates.
-fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: f64) -> (String, bool) {
-    let losses: Vec<f64> = ranks.iter().filter_map(|rank| rank.loss).collect();
-    #[allow(clippy::cast_precision_loss)] // ranks
-    let loss = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
-    let deviation =
-        ranks.iter().map(|rank| rank.deviation).fold(0.0_f32, |most, off| if off <= most { most } else { off });
+fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2]) -> (String, bool) {
+    let losses = [0, 1].map(|step| mean(ranks.iter().filter_map(|rank| rank.losses[step])));
+    let deviations = [0, 1].map(|of| ranks.iter().map(|rank| rank.deviations[of]).fold(0.0, larger));
     let rows = ranks.iter().map(|of| {
         let Coordinates { tp, dp, ep, pp, .. } = plan.coordinates(of.rank);
         let budget = plan.budget(pp).peak().total;
         let mut row: Vec<String> = [of.rank, pp, dp, tp, ep].map(|place| place.to_string()).into();
         row.extend([of.allocations.to_string(), Bytes::new(of.peak).to_string(), budget.to_string()]);
-        row.extend([format!("{:.1e}", of.deviation), of.sent.clone()]);
+        row.extend(of.deviations.map(|off| format!("{off:.1e}")));
+        row.push(of.sent.clone());
         row
     });
-    let columns = ["rank", "pp", "dp", "tp", "ep", "allocations", "at most", "budget", "gradients off by", "<sent"];
+    let columns = [
+        "rank",
+        "pp",
+        "dp",
+        "tp",
+        "ep",
+        "allocations",
+        "at most",
+        "budget",
+        "gradients off by",
+        "weights off by",
+        "<sent",
+    ];
     let title = format!("{}: two steps of {} ranks", folder.config.model_type, ranks.len());
     let table = table::table(&title, &columns, rows);
-    let (of_loss, of_gradients) = (folder.tolerance("loss"), folder.tolerance("grad"));
-    let is_within = (loss - expected).abs() <= of_loss && f64::from(deviation) <= of_gradients;
+    let tolerances = ["grad", "after2"].map(|group| folder.tolerance(group));
+    let are_near =
+        losses.iter().zip(expected).all(|(loss, expected)| (loss - expected).abs() <= folder.tolerance("loss"));
+    let is_within = are_near && deviations.iter().zip(tolerances).all(|(off, most)| f64::from(*off) <= most);
     let text = format!(
-        "{table}loss {loss:.6}, expected {expected:.6} within {of_loss:.0e}; gradients off by {deviation:.1e} at most, \
-         within {of_gradients:.0e}\n{}\n",
+        "{table}losses {:.6} and {:.6}, expected {:.6} and {:.6} within {:.0e}; gradients off by {:.1e} at most, within \
+         {:.0e}; weights after two steps by {:.1e}, within {:.0e}\n{}\n",
+        losses[0],
+        losses[1],
+        expected[0],
+        expected[1],
+        folder.tolerance("loss"),
+        deviations[0],
+        tolerances[0],
+        deviations[1],
+        tolerances[1],
         if is_within { "The ranks compute what one model computes." } else { "The ranks do not compute it." }
     );
     (text, is_within)
+}
+
+fn mean(of: impl Iterator<Item = f64>) -> f64 {
+    let all: Vec<f64> = of.collect();
+    #[allow(clippy::cast_precision_loss)] // ranks
+    let count = all.len().max(1) as f64;
+    all.iter().sum::<f64>() / count
 }
 
 fn command() -> Command {

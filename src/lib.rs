@@ -58,7 +58,7 @@ pub use moe_model_core::{
     law, parameters, preset, sizes, spec,
 };
 #[cfg(feature = "alloc")]
-pub use moe_model_core::{events, explain, outside, timeline};
+pub use moe_model_core::{events, explain, outside, timeline, traffic};
 #[doc(inline)]
 pub use moe_model_gpu as gpu;
 

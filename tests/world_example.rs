@@ -14,10 +14,14 @@ const SPLIT: [Degrees; 4] = [[2, 2, 1, 2], [1, 2, 2, 1], [2, 1, 2, 2], [2, 2, 2,
 /// Of the one that has three heads.
 const WHOLE: [Degrees; 4] = [[2, 1, 1, 1], [1, 1, 3, 1], [2, 1, 1, 2], [2, 1, 2, 2]];
 
-const MODELS: [(&str, [Degrees; 4]); 6] = [
+/// Of the one without experts.
+const DENSE: [Degrees; 4] = [[2, 1, 2, 1], [2, 2, 1, 1], [1, 4, 2, 1], [2, 2, 2, 1]];
+
+const MODELS: [(&str, [Degrees; 4]); 7] = [
     ("deepseek_v2_lite_tiny", SPLIT),
     ("deepseek_v3_tiny", SPLIT),
     ("gpt_oss_tiny", SPLIT),
+    ("llama_tiny", DENSE),
     ("mixtral_tiny", SPLIT),
     ("qwen2_moe_tiny", SPLIT),
     ("qwen3_moe_tiny", WHOLE),

@@ -138,17 +138,17 @@ fn again(parts: &Parts, modules: Modules) -> Cost {
 }
 
 /// Tokens of a micro-batch on a rank, inside blocks.
-const fn tokens(sizes: &Sizes) -> u64 {
+pub(crate) const fn tokens(sizes: &Sizes) -> u64 {
     mul(sizes.batch.local, sizes.context.local)
 }
 
 /// The same between blocks, under sequence parallelism each rank's own.
-const fn own_tokens(sizes: &Sizes) -> u64 {
+pub(crate) const fn own_tokens(sizes: &Sizes) -> u64 {
     mul(sizes.batch.local, sizes.own_tokens.local)
 }
 
 /// So much of an amount as goes to the others of some ranks that share it evenly.
-const fn to_others(amount: u64, ranks: u64) -> u64 {
+pub(crate) const fn to_others(amount: u64, ranks: u64) -> u64 {
     amount - amount.div_ceil(ranks)
 }
 

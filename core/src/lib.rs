@@ -51,6 +51,8 @@ mod tally;
 mod text;
 #[cfg(feature = "alloc")]
 pub mod timeline;
+#[cfg(feature = "alloc")]
+pub mod traffic;
 pub mod verdict;
 mod weights;
 

@@ -14,6 +14,7 @@ use core::cell::RefCell;
 use core::fmt;
 use core::mem::size_of;
 use moe_model_core::groups::{Group, Ranks};
+use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
 use solo::pieces;
 use std::collections::BTreeMap;
@@ -105,7 +106,16 @@ pub struct Comm {
     rank: u64,
     place: Coordinates,
     carrier: Option<Box<dyn Carrier>>,
-    sent: RefCell<BTreeMap<Group, u64>>,
+    sent: RefCell<BTreeMap<(Group, Operation), Sent>>,
+}
+
+/// Bytes that a rank sent in an operation, all of them in all times.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sent {
+    /// To others.
+    pub others: Bytes,
+    /// To itself: what it keeps of an all-to-all.
+    pub own: Bytes,
 }
 
 impl fmt::Debug for Comm {
@@ -150,44 +160,59 @@ impl Comm {
         self.place
     }
 
-    /// Bytes that it sent to others so far, by kind of group.
+    /// What it sent so far, by kind of group and operation.
     #[must_use]
-    pub fn sent(&self) -> Vec<(Group, Bytes)> {
-        self.sent.borrow().iter().map(|(group, bytes)| (*group, Bytes::new(*bytes))).collect()
+    pub fn sent(&self) -> Vec<(Group, Operation, Sent)> {
+        self.sent.borrow().iter().map(|((group, operation), sent)| (*group, *operation, *sent)).collect()
     }
 
-    fn count(&self, group: Group, bytes: usize) {
-        *self.sent.borrow_mut().entry(group).or_default() += bytes as u64;
+    fn count(&self, group: Group, operation: Operation, [others, own]: [usize; 2]) {
+        let mut all = self.sent.borrow_mut();
+        let sent = all.entry((group, operation)).or_default();
+        sent.others = sent.others.plus(Bytes::new(others as u64));
+        sent.own = sent.own.plus(Bytes::new(own as u64));
     }
 
     /// A message to each member of the rank's group of a kind, and one from each; none where it is alone.
     pub(crate) fn exchange(
         &self,
         group: Group,
-        operation: &'static str,
+        operation: Operation,
+        sent: impl FnOnce(usize) -> Vec<Vec<u8>>,
+    ) -> Result<Option<Vec<Vec<u8>>>, CommError> {
+        self.exchange_among(group, self.plan.group(group, self.rank), operation, sent)
+    }
+
+    /// The same among some members of the group.
+    fn exchange_among(
+        &self,
+        group: Group,
+        ranks: Ranks,
+        operation: Operation,
         sent: impl FnOnce(usize) -> Vec<Vec<u8>>,
     ) -> Result<Option<Vec<Vec<u8>>>, CommError> {
         let Some(carrier) = &self.carrier else { return Ok(None) };
-        let ranks = self.plan.group(group, self.rank);
         let sent = sent(usize::try_from(ranks.count).expect("members are addresses"));
-        let others = ranks.into_iter().zip(&sent).filter(|(to, _)| *to != self.rank);
-        self.count(group, others.map(|(_, message)| message.len()).sum());
-        carrier.exchange(group, ranks, operation, sent).map(Some)
+        let of = |own: bool| {
+            let messages = ranks.into_iter().zip(&sent).filter(|(to, _)| (*to == self.rank) == own);
+            messages.map(|(_, message)| message.len()).sum()
+        };
+        self.count(group, operation, [of(false), of(true)]);
+        carrier.exchange(group, ranks, operation.name(), sent).map(Some)
     }
 
     /// What every member of the rank's group of a kind has, in the order of ranks, of which each has as much; none where it is
     /// alone.
-    pub(crate) fn all<D: Memory, C, R, E: Element>(
+    fn all<D: Memory, C, R, E: Element>(
         &self,
         device: &D,
         group: Group,
-        operation: &'static str,
         own: View<'_, D, R, C, E>,
     ) -> Result<Option<Vec<Vec<E>>>, CommError> {
         if self.is_alone() {
             return Ok(None);
         }
-        let len = own.raw().len();
+        let (len, operation) = (own.raw().len(), Operation::AllGather);
         let bytes = device.read(own.raw(), E::to_bytes).unwrap_or_default();
         let received = self.exchange(group, operation, |members| vec![bytes; members])?;
         received.map(|received| self.elements(group, operation, &received, |_| len)).transpose()
@@ -197,17 +222,11 @@ impl Comm {
     fn elements<E: Element>(
         &self,
         group: Group,
-        operation: &'static str,
+        operation: Operation,
         received: &[Vec<u8>],
         expected: impl Fn(usize) -> usize,
     ) -> Result<Vec<Vec<E>>, CommError> {
-        let ranks = self.plan.group(group, self.rank);
-        let each = received.iter().zip(ranks).enumerate().map(|(member, (bytes, rank))| {
-            let len = expected(member);
-            has_length(bytes, len * size_of::<E>(), (rank, group, operation))?;
-            Ok(elements_of(bytes, len))
-        });
-        each.collect()
+        elements_among((group, self.plan.group(group, self.rank)), operation, received, expected)
     }
 
     /// Tokens of all tensor-parallel ranks, each sequence in order.
@@ -221,7 +240,7 @@ impl Comm {
         own: View<'_, D, Tokens, C, E>,
         lengths: &Lengths,
     ) -> Result<(), CommError> {
-        let Some(of_ranks) = self.all(device, Group::Tp, "all-gather", own)? else {
+        let Some(of_ranks) = self.all(device, Group::Tp, own)? else {
             solo::gather(device, all, own, lengths);
             return Ok(());
         };
@@ -243,7 +262,7 @@ impl Comm {
         all: View<'_, D, Context, C, E>,
         lengths: &Lengths,
     ) -> Result<(), CommError> {
-        const OPERATION: &str = "reduce-scatter";
+        const OPERATION: Operation = Operation::ReduceScatter;
         if self.is_alone() {
             solo::reduce_scatter(device, own, all, lengths);
             return Ok(());
@@ -288,10 +307,7 @@ impl Comm {
         group: Group,
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
-        if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
-            device.write(values.raw(), |out| sum(out, &of_ranks));
-        }
-        Ok(())
+        self.reduce(device, (group, self.plan.group(group, self.rank)), values, sum)
     }
 
     /// The largest over a kind of group, in place.
@@ -301,30 +317,92 @@ impl Comm {
         group: Group,
         values: ViewMut<'_, D, R, C, f32>,
     ) -> Result<(), CommError> {
-        if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
-            device.write(values.raw(), |out| {
-                for (place, out) in out.iter_mut().enumerate() {
-                    *out = of_ranks.iter().map(|of_rank| of_rank[place]).fold(f32::NEG_INFINITY, f32::max);
-                }
-            });
-        }
-        Ok(())
+        self.reduce(device, (group, self.plan.group(group, self.rank)), values, |out, of_ranks| {
+            for (place, out) in out.iter_mut().enumerate() {
+                *out = of_ranks.iter().map(|of_rank| of_rank[place]).fold(f32::NEG_INFINITY, f32::max);
+            }
+        })
     }
 
-    /// The sum over those members of the rank's group that share what it has, in place: as many neighbours.
+    /// The sum over those members of the rank's group that share what it has, in place: so many neighbours.
     pub(crate) fn sum_with<D: Memory, R, C, E: Format>(
         &self,
         device: &D,
         group: Group,
-        neighbours: usize,
+        neighbours: u64,
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
-        if let Some(of_ranks) = self.all(device, group, "all-reduce", values.view())? {
-            let mine = usize::try_from(self.plan.place(group, self.rank)).expect("ranks are addresses");
-            let first = mine / neighbours * neighbours;
-            device.write(values.raw(), |out| sum(out, &of_ranks[first..first + neighbours]));
+        let (all, place) = (self.plan.group(group, self.rank), self.plan.place(group, self.rank));
+        let ranks = Ranks { first: all.at(place / neighbours * neighbours), count: neighbours, ..all };
+        self.reduce(device, (group, ranks), values, sum)
+    }
+
+    /// What is made of all that some ranks have, in place: each makes a part for all.
+    fn reduce<D: Memory, R, C, E: Format>(
+        &self,
+        device: &D,
+        (group, ranks): (Group, Ranks),
+        mut values: ViewMut<'_, D, R, C, E>,
+        fold: impl Fn(&mut [E], &[Vec<E>]),
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::AllReduce;
+        if self.is_alone() || ranks.count == 1 {
+            return Ok(());
         }
+        let (len, members) = (values.view().raw().len(), usize::try_from(ranks.count).expect("members are addresses"));
+        let part = len.div_ceil(members);
+        let parts = move |member: usize| len.min(member * part)..len.min((member + 1) * part);
+        let own = parts(ranks.into_iter().position(|rank| rank == self.rank).unwrap_or(0));
+        let split = |values: &[E]| (0..members).map(|member| E::to_bytes(&values[parts(member)])).collect::<Vec<_>>();
+        let sent = |_| device.read(values.view().raw(), split).unwrap_or_default();
+        let received = self.exchange_among(group, ranks, OPERATION, sent)?.unwrap_or_default();
+        let received = elements_among::<E>((group, ranks), OPERATION, &received, |_| own.len())?;
+        let mut made = vec![E::default(); own.len()];
+        fold(&mut made, &received);
+        let made = E::to_bytes(&made);
+        let received = self.exchange_among(group, ranks, OPERATION, |members| vec![made; members])?.unwrap_or_default();
+        let received = elements_among::<E>((group, ranks), OPERATION, &received, |member| parts(member).len())?;
+        device.write(values.again().raw(), |out| {
+            received.iter().enumerate().for_each(|(member, part)| out[parts(member)].copy_from_slice(part));
+        });
         Ok(())
+    }
+
+    /// The sum over a kind of group of this rank's part of what each has, in place; parts are as long as said, but for the
+    /// last ones.
+    pub(crate) fn reduce_parts<D: Memory, R, C, E: Format>(
+        &self,
+        device: &D,
+        group: Group,
+        part: usize,
+        mut values: ViewMut<'_, D, R, C, E>,
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::ReduceScatter;
+        let len = values.view().raw().len();
+        let parts = move |member: usize| len.min(member * part)..len.min((member + 1) * part);
+        let split = |values: &[E], members| (0..members).map(|member| E::to_bytes(&values[parts(member)])).collect();
+        let sent = |members| device.read(values.view().raw(), |values| split(values, members)).unwrap_or_default();
+        let Some(received) = self.exchange(group, OPERATION, sent)? else { return Ok(()) };
+        let own = parts(usize::try_from(self.plan.place(group, self.rank)).expect("ranks are addresses"));
+        let received = self.elements::<E>(group, OPERATION, &received, |_| own.len())?;
+        device.write(values.again().raw().part(own.start, own.len()), |out| sum(out, &received));
+        Ok(())
+    }
+
+    /// The parts of all members of a kind of group behind one another, so many elements; each has its own, as long as said,
+    /// but for the last ones. None where it is alone.
+    pub(crate) fn gather_parts<E: Element>(
+        &self,
+        group: Group,
+        (part, len): (usize, usize),
+        own: &[E],
+    ) -> Result<Option<Vec<E>>, CommError> {
+        const OPERATION: Operation = Operation::AllGather;
+        let received = self.exchange(group, OPERATION, |members| vec![E::to_bytes(own); members])?;
+        let expected = |member: usize| len.min((member + 1) * part) - len.min(member * part);
+        let elements =
+            received.map(|received| self.elements::<E>(group, OPERATION, &received, expected)).transpose()?;
+        Ok(elements.map(|elements| elements.concat()))
     }
 
     /// The columns of all tensor-parallel ranks, behind one another.
@@ -335,7 +413,7 @@ impl Comm {
         own: View<'_, D, T, Shard<A>, E>,
         lengths: &Lengths,
     ) -> Result<(), CommError> {
-        let Some(of_ranks) = self.all(device, Group::Tp, "all-gather", own)? else {
+        let Some(of_ranks) = self.all(device, Group::Tp, own)? else {
             solo::gather_columns(device, all, own, lengths);
             return Ok(());
         };
@@ -372,7 +450,7 @@ impl Comm {
         from: View<'_, D, B, C, E>,
         (sends, receives): (&[usize], &[usize]),
     ) -> Result<(), CommError> {
-        const OPERATION: &str = "all-to-all";
+        const OPERATION: Operation = Operation::AllToAll;
         if self.is_alone() {
             solo::repeat(device, to, from);
             return Ok(());
@@ -404,7 +482,7 @@ impl Comm {
     /// How many rows come from each rank for each of this rank's experts, where so many go to each expert of all; none where
     /// it is alone.
     pub(crate) fn counts(&self, sent: &[i32], local: usize) -> Result<Option<Vec<Vec<usize>>>, CommError> {
-        const OPERATION: &str = "exchange of counts";
+        const OPERATION: Operation = Operation::Counts;
         let split = |_| sent.chunks(local.max(1)).map(i32::to_bytes).collect();
         let Some(received) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
         let received = self.elements::<i32>(Group::Ep, OPERATION, &received, |_| local)?;
@@ -421,8 +499,8 @@ impl Comm {
     ) -> Result<(), CommError> {
         let Some(carrier) = &self.carrier else { return Ok(()) };
         let bytes = device.read(values.raw(), E::to_bytes).unwrap_or_default();
-        self.count(Group::Pp, bytes.len());
-        carrier.send(self.plan.group(Group::Pp, self.rank).at(stage), Group::Pp, "send", bytes)
+        self.count(Group::Pp, Operation::Send, [bytes.len(), 0]);
+        carrier.send(self.plan.group(Group::Pp, self.rank).at(stage), Group::Pp, Operation::Send.name(), bytes)
     }
 
     /// Receives what it sent; zeros where it is alone.
@@ -461,7 +539,7 @@ impl Comm {
     ) -> Result<Option<Vec<u8>>, CommError> {
         let Some(carrier) = &self.carrier else { return Ok(None) };
         let rank = self.plan.group(Group::Pp, self.rank).at(stage);
-        let bytes = carrier.receive(rank, Group::Pp, "send")?;
+        let bytes = carrier.receive(rank, Group::Pp, Operation::Send.name())?;
         has_length(&bytes, of.raw().len() * size_of::<E>(), (rank, Group::Pp, "receive"))?;
         Ok(Some(bytes))
     }
@@ -478,6 +556,21 @@ fn has_length(
     }
     let how = format!("it sent {} bytes, {expected} are expected", bytes.len());
     Err(CommError::Disagree { rank, group, operation, how })
+}
+
+/// Messages of some members of a group as elements, so many from each.
+fn elements_among<E: Element>(
+    (group, ranks): (Group, Ranks),
+    operation: Operation,
+    received: &[Vec<u8>],
+    expected: impl Fn(usize) -> usize,
+) -> Result<Vec<Vec<E>>, CommError> {
+    let each = received.iter().zip(ranks).enumerate().map(|(member, (bytes, rank))| {
+        let len = expected(member);
+        has_length(bytes, len * size_of::<E>(), (rank, group, operation.name()))?;
+        Ok(elements_of(bytes, len))
+    });
+    each.collect()
 }
 
 fn elements_of<E: Element>(bytes: &[u8], len: usize) -> Vec<E> {

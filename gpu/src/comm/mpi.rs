@@ -2,6 +2,7 @@
 
 use super::{Carrier, CommError};
 use moe_model_core::groups::{Group, Ranks};
+use moe_model_core::traffic::Operation;
 use mpi::environment::Universe;
 use mpi::request::{WaitGuard, scope};
 use mpi::topology::SimpleCommunicator;
@@ -56,9 +57,8 @@ impl Mpi {
 
 /// The kind of a group and the operation, as MPI tells messages apart.
 fn tag(group: Group, operation: &'static str) -> i32 {
-    const OPERATIONS: [&str; 6] =
-        ["all-gather", "all-reduce", "reduce-scatter", "all-to-all", "exchange of counts", "send"];
-    let operation = OPERATIONS.iter().position(|known| *known == operation).unwrap_or(OPERATIONS.len());
+    let all = Operation::ALL;
+    let operation = all.iter().position(|known| known.name() == operation).unwrap_or(all.len());
     i32::try_from(operation * Group::ALL.len() + group as usize).expect("operations are few")
 }
 

@@ -1,7 +1,7 @@
 //! Attention blocks: norm, projections of grouped-query or latent attention, attention itself, and the way back.
 
 use super::context::{Context as Ctx, NormOutput, Passing};
-use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::attention::{self, Attended, Qkv, QkvMut};
 use crate::ops::gemm::{self, Into};
@@ -106,7 +106,7 @@ impl<D: Memory, S: Shapes, E: Element> Attention<D, S, E> {
                 return Err(StepError::Other("the step has no compressed attention".to_owned()));
             }
         };
-        let norm = make.weight(Module::Norm, "input_layernorm.weight")?.summed(Sums::OfTokens);
+        let norm = make.weight(Module::Norm, "input_layernorm.weight")?;
         Ok(Self { norm, heads, window: window(architecture, layer) })
     }
 }
@@ -128,19 +128,15 @@ impl<D: Memory, S: Shapes, E: Element> Gqa<D, S, E> {
         let norms = !matches!(of.qk_norm, spec::QkNorm::None);
         Ok(Self {
             q: make.weight(MODULE, "self_attn.q_proj.weight")?,
-            k: make.weight(MODULE, "self_attn.k_proj.weight")?.summed(Sums::OfSharedHeads),
-            v: make.weight(MODULE, "self_attn.v_proj.weight")?.summed(Sums::OfSharedHeads),
+            k: make.weight(MODULE, "self_attn.k_proj.weight")?,
+            v: make.weight(MODULE, "self_attn.v_proj.weight")?,
             o: make.weight(MODULE, "self_attn.o_proj.weight")?,
             q_bias: make.weight_if(qkv, MODULE, "self_attn.q_proj.bias")?,
-            k_bias: make.weight_if(qkv, MODULE, "self_attn.k_proj.bias")?.map(|bias| bias.summed(Sums::OfSharedHeads)),
-            v_bias: make.weight_if(qkv, MODULE, "self_attn.v_proj.bias")?.map(|bias| bias.summed(Sums::OfSharedHeads)),
+            k_bias: make.weight_if(qkv, MODULE, "self_attn.k_proj.bias")?,
+            v_bias: make.weight_if(qkv, MODULE, "self_attn.v_proj.bias")?,
             o_bias: make.weight_if(all, MODULE, "self_attn.o_proj.bias")?,
-            q_norm: make
-                .weight_if(norms, Module::Norm, "self_attn.q_norm.weight")?
-                .map(|norm| norm.summed(Sums::OfHeads)),
-            k_norm: make
-                .weight_if(norms, Module::Norm, "self_attn.k_norm.weight")?
-                .map(|norm| norm.summed(Sums::OfHeads)),
+            q_norm: make.weight_if(norms, Module::Norm, "self_attn.q_norm.weight")?,
+            k_norm: make.weight_if(norms, Module::Norm, "self_attn.k_norm.weight")?,
             sinks: make.weight_if(of.sinks.is_on(), MODULE, "self_attn.sinks")?,
         })
     }
@@ -152,15 +148,15 @@ impl<D: Memory, S: Shapes, E: Element> Mla<D, S, E> {
             Queries::Straight(make.weight(MODULE, "self_attn.q_proj.weight")?)
         } else {
             Queries::Latent {
-                down: make.weight(MODULE, "self_attn.q_a_proj.weight")?.summed(Sums::OfHeads),
-                norm: make.weight(Module::Norm, "self_attn.q_a_layernorm.weight")?.summed(Sums::OfHeads),
+                down: make.weight(MODULE, "self_attn.q_a_proj.weight")?,
+                norm: make.weight(Module::Norm, "self_attn.q_a_layernorm.weight")?,
                 up: make.weight(MODULE, "self_attn.q_b_proj.weight")?,
             }
         };
         Ok(Self {
             queries,
-            down: make.weight(MODULE, "self_attn.kv_a_proj_with_mqa.weight")?.summed(Sums::OfHeads),
-            latent_norm: make.weight(Module::Norm, "self_attn.kv_a_layernorm.weight")?.summed(Sums::OfHeads),
+            down: make.weight(MODULE, "self_attn.kv_a_proj_with_mqa.weight")?,
+            latent_norm: make.weight(Module::Norm, "self_attn.kv_a_layernorm.weight")?,
             up: make.weight(MODULE, "self_attn.kv_b_proj.weight")?,
             o: make.weight(MODULE, "self_attn.o_proj.weight")?,
         })

@@ -1,7 +1,7 @@
 //! Dense feed-forward blocks: a norm and a gated network.
 
 use super::context::{Context as Ctx, NormOutput, Passing, residual};
-use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::activation;
@@ -30,7 +30,7 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Dense<D, S, E> {
 impl<D: Memory, S: Shapes, E: Element> Dense<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>) -> Result<Self, StepError> {
         Ok(Self {
-            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?.summed(Sums::OfTokens),
+            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?,
             gate: make.weight(Module::DenseFfn, "mlp.gate_proj.weight")?,
             up: make.weight(Module::DenseFfn, "mlp.up_proj.weight")?,
             down: make.weight(Module::DenseFfn, "mlp.down_proj.weight")?,

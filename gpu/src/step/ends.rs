@@ -1,7 +1,7 @@
 //! The ends of the model: embedding, and final norm with head and loss.
 
 use super::context::{Context as Ctx, NormOutput};
-use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::cross_entropy::{self, Rows};
@@ -123,7 +123,7 @@ impl<D> Ctx<'_, D> {
 impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>, is_tied_here: bool) -> Result<Self, StepError> {
         Ok(Self {
-            exit: Exit { norm: make.weight(Module::Norm, "model.norm.weight")?.summed(Sums::OfTokens) },
+            exit: Exit { norm: make.weight(Module::Norm, "model.norm.weight")? },
             table: make.weight_if(!is_tied_here, Module::Head, "lm_head.weight")?,
         })
     }

@@ -88,6 +88,8 @@ pub trait Reference: Shapes {
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Report {
+    /// Micro-batches whose activations were held at once, at most, each chunk's counted by itself.
+    pub in_flight: u64,
     /// The mean loss over all micro-batches, in nats a token, on a stage that has the loss and a device that has values.
     pub loss: Option<f64>,
     /// The mean loss of the modules for multi-token prediction, before it is weighed, where there are some.
@@ -213,7 +215,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         let room = Room { device: &self.device, ledger: &self.ledger, lengths: &self.lengths };
         let (comm, load) = (&self.comm, self.load);
         let of = Context { room, plan: &self.plan, stage: self.stage, numerics: &self.numerics, comm, load };
-        let mut in_flight = BTreeMap::new();
+        let (mut in_flight, mut most) = (BTreeMap::new(), 0);
         let mut losses = Losses::default();
         for event in self.plan.events(self.stage) {
             match event.work {
@@ -221,6 +223,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
                     self.ledger.enter(Phase::Forward);
                     let kept = self.model.forward(&of, batch, event.micro_batch, &mut probing, &mut losses)?;
                     in_flight.insert(event.micro_batch, kept);
+                    most = most.max(in_flight.len() as u64);
                 }
                 Work::Backward => {
                     self.ledger.enter(Phase::Backward);
@@ -231,7 +234,8 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
                 Work::Weight => {}
             }
         }
-        Ok(Report { loss: Losses::mean(losses.own), mtp_loss: Losses::mean(losses.mtp) })
+        let [loss, mtp_loss] = [losses.own, losses.mtp].map(Losses::mean);
+        Ok(Report { in_flight: most, loss, mtp_loss })
     }
 
     /// The optimizer's update, with gradients as they are.
@@ -280,12 +284,14 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         self.model.visit(&mut Show { device: &self.device, see })
     }
 
-    /// Shows every gradient, on a device that has values.
+    /// Shows every gradient, on a device that has values; in a world, on all ranks behind an update, those that replicas share
+    /// out put together.
     ///
     /// # Errors
-    /// None of its own.
+    /// If another rank does not do its part.
     pub fn each_gradient(&mut self, see: &mut dyn FnMut(&Place, &[f32])) -> Result<(), StepError> {
-        self.model.visit(&mut ShowGradient { device: &self.device, gradients: &mut self.gradients, see })
+        let whole = [sync::whole_gradients(self, false)?, sync::whole_gradients(self, true)?];
+        self.model.visit(&mut ShowGradient { device: &self.device, gradients: &mut self.gradients, whole, see })
     }
 }
 

@@ -4,7 +4,7 @@
 use super::context::Context as Ctx;
 use super::ends::{Embedding, Exit, Ids};
 use super::layer::Layer;
-use super::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
+use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::elementwise::{self, Columns};
 use crate::ops::gemm::{self, Into};
@@ -90,9 +90,9 @@ impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
         const MTP: Module = Module::Mtp;
         Ok(Self {
             projection: make.weight(MTP, "eh_proj.weight")?,
-            token_norm: make.weight(MTP, "enorm.weight")?.summed(Sums::OfTokens),
-            hidden_norm: make.weight(MTP, "hnorm.weight")?.summed(Sums::OfTokens),
-            exit: Exit { norm: make.weight(MTP, "shared_head.norm.weight")?.summed(Sums::OfTokens) },
+            token_norm: make.weight(MTP, "enorm.weight")?,
+            hidden_norm: make.weight(MTP, "hnorm.weight")?,
+            exit: Exit { norm: make.weight(MTP, "shared_head.norm.weight")? },
             layer,
             depth,
         })

@@ -14,21 +14,6 @@ pub struct Flat {
     pub expert: bool,
     /// Its first element.
     pub start: usize,
-    /// Who else has a part of its gradient.
-    pub sums: Sums,
-}
-
-/// Which tensor-parallel ranks have parts of the gradient of a weight that each of them holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sums {
-    /// None: it is split over them, or each has all of it.
-    None,
-    /// All, under sequence parallelism: each of its own tokens.
-    OfTokens,
-    /// All: each of its own heads or columns.
-    OfHeads,
-    /// Those that share a key/value head, where there are fewer of these than ranks.
-    OfSharedHeads,
 }
 
 /// Which weight of a rank something is.
@@ -56,11 +41,6 @@ impl<D: Memory, R, C, E: Element> Param<D, R, C, E> {
     pub(super) fn view(&self) -> View<'_, D, R, C, E> {
         self.tensor.view()
     }
-
-    /// A weight that others hold too, and have parts of the gradient of.
-    pub(super) fn summed(self, sums: Sums) -> Self {
-        Self { flat: Flat { sums, ..self.flat }, ..self }
-    }
 }
 
 /// Makes weights one after the other.
@@ -85,7 +65,7 @@ impl<'a, D: Memory> Maker<'a, D> {
         let tensor: Tensor<D, R, C, E> = self.room.take(name)?;
         let expert = module.is_expert_group(self.groups);
         let place = Place { name, layer: self.layer, rows: tensor.rows(), width: C::len(self.room.lengths) };
-        let flat = Flat { expert, start: self.next[usize::from(expert)], sums: Sums::None };
+        let flat = Flat { expert, start: self.next[usize::from(expert)] };
         self.next[usize::from(expert)] += place.rows * place.width;
         Ok(Param { tensor, flat, place })
     }

@@ -1,10 +1,10 @@
 //! What ranks of a world tell each other between backward and the next forward: gradients that each has a part of, and
 //! weights that each has updated a shard of.
 
-use super::Step;
 use super::model::Model;
-use super::params::{Flat, Gradients, Place, Sums, Visit, Visitor};
+use super::params::{Flat, Gradients, Place, Visit, Visitor};
 use super::weights::overlap;
+use super::{Step, shards};
 use crate::ViewMut;
 use crate::comm::Comm;
 use crate::device::{Device, Element, Format, Memory, Mut};
@@ -13,7 +13,7 @@ use crate::tensor::StepError;
 use core::ops::Range;
 use moe_model_core::Plan;
 use moe_model_core::groups::Group;
-use moe_model_core::spec::{Attention, ZeroStage};
+use moe_model_core::spec::ZeroStage;
 
 /// Who has replicas of dense parameters, or of experts.
 const fn replicas(expert: bool) -> Group {
@@ -43,12 +43,18 @@ pub(super) fn gradients<D: Device, S: Shapes, E: Format, M: Format>(
         step.model.visit(&mut OverTensorRanks { device, comm, plan, gradients })?;
     }
     tables(&mut step.model, &mut step.gradients, device, comm, plan)?;
-    for expert in [false, true] {
+    let zero = plan.spec().layout.zero;
+    let shards = [(false, zero.dense, step.lengths.dense_shard), (true, zero.expert, step.lengths.expert_shard)];
+    for (expert, stage, shard) in shards {
         let all = step.gradients.group_if(expert);
         let Some(all) = all else { continue };
         let rows = all.len();
         let mut all: ViewMut<'_, D, One, One, f32> = ViewMut::of(all, rows, 1);
-        comm.all_reduce(device, replicas(expert), all.again())?;
+        match stage {
+            ZeroStage::None => comm.all_reduce(device, replicas(expert), all.again())?,
+            // Of the others' shards the rank updates nothing.
+            _ => comm.reduce_parts(device, replicas(expert), shard, all.again())?,
+        }
         // Tensor-parallel ranks that have the same tokens count each of them once more.
         if expert && mesh.tp > 1 && !mesh.sequence_parallel.is_on() {
             #[allow(clippy::cast_precision_loss)] // ranks
@@ -67,22 +73,12 @@ struct OverTensorRanks<'a, D: Memory> {
 }
 
 impl<D: Device, E: Element> Visitor<D, E> for OverTensorRanks<'_, D> {
-    fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        let mesh = self.plan.spec().layout.mesh;
-        let sharing = match flat.sums {
-            Sums::None => 1,
-            Sums::OfTokens if !mesh.sequence_parallel.is_on() => 1,
-            Sums::OfTokens | Sums::OfHeads => mesh.tp,
-            Sums::OfSharedHeads => match &self.plan.spec().architecture.attention {
-                Attention::Gqa(gqa) => mesh.tp / gqa.kv_heads.min(mesh.tp),
-                _ => 1,
-            },
-        };
+    fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
+        let sharing = self.plan.gradient_parts(place.name);
         if sharing > 1 {
             let len = elements.len();
             let gradient = self.gradients.group(flat.expert).part(flat.start, len);
             let gradient: ViewMut<'_, D, One, One, f32> = ViewMut::of(gradient, len, 1);
-            let sharing = usize::try_from(sharing).expect("ranks are addresses");
             self.comm.sum_with(self.device, Group::Tp, sharing, gradient)?;
         }
         Ok(())
@@ -119,38 +115,60 @@ fn tables<D: Device, S: Shapes, E: Format>(
 pub(super) fn weights<D: Device, S: Shapes, E: Format, M: Format>(
     step: &mut Step<D, S, E, M>,
 ) -> Result<(), StepError> {
-    let zero = step.plan.spec().layout.zero;
-    for (expert, stage) in [(false, zero.dense), (true, zero.expert)] {
-        if step.comm.is_alone() || stage == ZeroStage::None {
-            continue;
-        }
-        let (device, comm, n) = (&step.device, &step.comm, &step.lengths);
-        let master = step.states.master(expert);
-        let rows = master.len();
-        let own: ViewMut<'_, D, One, One, f32> = ViewMut::of(master, rows, 1);
-        let Some(shards) = comm.all(device, replicas(expert), "all-gather", own.view())? else { continue };
-        let all: Vec<f32> = shards.concat();
-        let len = if expert { n.expert_parameters } else { n.dense_parameters };
-        let ranges: [Range<usize>; 2] = if expert { [0..0, 0..len] } else { [0..len, 0..0] };
+    for expert in [false, true] {
+        let Some((own, parts)) = shared_out(step, expert) else { continue };
+        let (device, master) = (&step.device, step.states.master(expert).part(0, own.len()));
+        let narrowed = |values: &[f32]| values.iter().map(|value| E::of_f32(*value)).collect::<Vec<E>>();
+        let own = device.read(master.read(), narrowed).unwrap_or_default();
+        let Some(all) = step.comm.gather_parts(replicas(expert), parts, &own)? else { continue };
+        let ranges: [Range<usize>; 2] = if expert { [0..0, 0..all.len()] } else { [0..all.len(), 0..0] };
         step.model.visit(&mut Put { device, all: &all, ranges })?;
     }
     Ok(())
 }
 
+/// The gradients of a group that replicas share out, put together; none where each has all of them.
+pub(super) fn whole_gradients<D: Device, S: Shapes, E: Format, M: Format>(
+    step: &mut Step<D, S, E, M>,
+    expert: bool,
+) -> Result<Option<Vec<f32>>, StepError> {
+    let Some((own, parts)) = shared_out(step, expert) else { return Ok(None) };
+    let gradients = step.gradients.group(expert).part(own.start, own.len());
+    let own = step.device.read(gradients.read(), <[f32]>::to_vec).unwrap_or_default();
+    Ok(step.comm.gather_parts(replicas(expert), parts, &own)?)
+}
+
+/// The part of a group's parameters that a rank of a world updates for its replicas: where it lies, how long parts are, and of
+/// how many parameters; none where each updates all.
+fn shared_out<D: Device, S: Shapes, E: Format, M: Format>(
+    step: &Step<D, S, E, M>,
+    expert: bool,
+) -> Option<(Range<usize>, (usize, usize))> {
+    let (zero, n) = (step.plan.spec().layout.zero, &step.lengths);
+    let (stage, part, len) = if expert {
+        (zero.expert, n.expert_shard, n.expert_parameters)
+    } else {
+        (zero.dense, n.dense_shard, n.dense_parameters)
+    };
+    if step.comm.is_alone() || stage == ZeroStage::None || len == 0 {
+        return None;
+    }
+    let [dense, expert_part] = shards(&step.comm, &step.plan, n);
+    Some((if expert { expert_part } else { dense }, (part, len)))
+}
+
 /// Puts weights in their places.
-struct Put<'a, D> {
+struct Put<'a, D, E> {
     device: &'a D,
-    all: &'a [f32],
+    all: &'a [E],
     ranges: [Range<usize>; 2],
 }
 
-impl<D: Device, E: Format> Visitor<D, E> for Put<'_, D> {
+impl<D: Device, E: Format> Visitor<D, E> for Put<'_, D, E> {
     fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
         if let Some((at, _, len)) = overlap(flat, elements.len(), &self.ranges) {
             let values = &self.all[at..at + len];
-            self.device.write(elements, |out| {
-                out.iter_mut().zip(values).for_each(|(out, value)| *out = E::of_f32(*value));
-            });
+            self.device.write(elements, |out| out.copy_from_slice(values));
         }
         Ok(())
     }

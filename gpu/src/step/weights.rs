@@ -107,11 +107,17 @@ impl<D: Memory, E: Format> Visitor<D, E> for Show<'_, D> {
 pub(super) struct ShowGradient<'a, D: Memory> {
     pub(super) device: &'a D,
     pub(super) gradients: &'a mut Gradients<D>,
+    /// Those of a group that replicas share out, put together.
+    pub(super) whole: [Option<Vec<f32>>; 2],
     pub(super) see: &'a mut dyn FnMut(&Place, &[f32]),
 }
 
 impl<D: Memory, E: Format> Visitor<D, E> for ShowGradient<'_, D> {
     fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
+        if let Some(whole) = &self.whole[usize::from(flat.expert)] {
+            (self.see)(&place, &whole[flat.start..][..elements.len()]);
+            return Ok(());
+        }
         let gradient = self.gradients.group(flat.expert).part(flat.start, elements.len());
         self.device.read(gradient.read(), |values| (self.see)(&place, values));
         Ok(())

@@ -5,7 +5,7 @@ mod routing;
 mod shared;
 
 use super::context::{Context as Ctx, Norm, Passing};
-use super::params::{Buffer, Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
+use super::params::{Buffer, Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use super::probe::Probing;
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
@@ -43,11 +43,9 @@ impl<D: Memory, S: Shapes, E: Element> Moe<D, S, E> {
         let experts = &architecture.experts;
         let corrects = matches!(experts.correction_bias, CorrectionBias::On);
         Ok(Self {
-            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?.summed(Sums::OfTokens),
-            router: make.weight(Module::Router, "mlp.gate.weight")?.summed(Sums::OfTokens),
-            router_bias: make
-                .weight_if(experts.router_bias.is_on(), Module::Router, "mlp.gate.bias")?
-                .map(|bias| bias.summed(Sums::OfTokens)),
+            norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?,
+            router: make.weight(Module::Router, "mlp.gate.weight")?,
+            router_bias: make.weight_if(experts.router_bias.is_on(), Module::Router, "mlp.gate.bias")?,
             correction_bias: if corrects { Some(make.buffer("mlp.gate.e_score_correction_bias")?) } else { None },
             routed: Routed::new(make, experts.bias.is_on())?,
             shared: if experts.shared > 0 { Some(Shared::new(make, experts.shared_gate.is_on())?) } else { None },

@@ -6,7 +6,7 @@ use crate::device::{Device, Element, Format, Memory};
 use crate::ops::gemm::{self, Into};
 use crate::ops::{activation, elementwise};
 use crate::shapes::{Context, One, Shapes, Tokens};
-use crate::step::params::{Gradients, Maker, Param, Sums, Visit, Visitor, visit_fields};
+use crate::step::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use crate::tensor::{StepError, Tensor};
 use moe_model_core::inventory::Module;
 
@@ -31,9 +31,7 @@ impl<D: Memory, S: Shapes, E: Element> Shared<D, S, E> {
             gate: make.weight(SHARED, "mlp.shared_experts.gate_proj.weight")?,
             up: make.weight(SHARED, "mlp.shared_experts.up_proj.weight")?,
             down: make.weight(SHARED, "mlp.shared_experts.down_proj.weight")?,
-            score: make
-                .weight_if(has_score, SHARED, "mlp.shared_expert_gate.weight")?
-                .map(|score| score.summed(Sums::OfHeads)),
+            score: make.weight_if(has_score, SHARED, "mlp.shared_expert_gate.weight")?,
         })
     }
 }
