@@ -143,7 +143,7 @@ struct Ours {
 impl Ours {
     fn new(plan: &Plan) -> Self {
         let host = Host::new(1);
-        host.prepare(&Lengths::of(plan, 0));
+        host.prepare(&Lengths::of(plan, 0)).expect("there is room");
         let (scratch, numerics) = (host.scratch(), Numerics::usual(&plan.spec().architecture));
         let mut random = Random(fastrand::Rng::with_seed(1));
         let step = Step::new(*plan, 0, host, numerics, &mut random).unwrap_or_else(|error| panic!("{error}"));

@@ -4,7 +4,8 @@
 //! logits, states, router choices, losses, gradients, and weights after two steps of AdamW.
 //!
 //! Prints the largest deviation of each group beside its tolerance, and how many allocations were asserted; `--json` prints
-//! the same as JSON. Exit code 1 if a group deviates by more, 2 if something cannot be read or run.
+//! the same as JSON. `--device cuda`, of a program that is built with `--features cuda`, runs it on the first CUDA device, or
+//! over the driver without a GPU that `gpu/stand_in/` is. Exit code 1 if a group deviates by more, 2 if something cannot be read or run.
 
 #[path = "common/columns.rs"]
 mod columns;
@@ -23,6 +24,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 use compare::Report;
 use exit::exit;
 use folder::Folder;
+use moe_model::gpu::Host;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +33,10 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let dir = matches.get_one::<PathBuf>("DIR").expect("clap demands it");
     let threads = *matches.get_one::<usize>("threads").expect("it has a default");
-    let report = Folder::read(dir).and_then(|folder| train::run(&folder, threads.max(1)));
+    let report = Folder::read(dir).and_then(|folder| match matches.get_one::<String>("device").map(String::as_str) {
+        Some("cuda") => on_cuda(&folder),
+        _ => train::run(&folder, Host::new(threads.max(1))),
+    });
     match report {
         Ok(report) => {
             let code = if report.is_within() { ExitCode::SUCCESS } else { ExitCode::from(1) };
@@ -40,6 +45,16 @@ fn main() -> ExitCode {
         }
         Err(text) => exit(writeln!(io::stderr(), "error: {text}"), ExitCode::from(2)),
     }
+}
+
+#[cfg(feature = "cuda")]
+fn on_cuda(folder: &Folder) -> Result<Report, String> {
+    train::run(folder, moe_model::gpu::Cuda::open(0, None).map_err(|error| error.to_string())?)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn on_cuda(_: &Folder) -> Result<Report, String> {
+    Err("`--device cuda` takes a program that is built with `--features cuda`".to_owned())
 }
 
 fn said(report: &Report) -> String {
@@ -80,7 +95,14 @@ fn command() -> Command {
                 .long("threads")
                 .value_parser(value_parser!(usize))
                 .default_value("1")
-                .help("Threads that compute"),
+                .help("Threads of the CPU that compute"),
+        )
+        .arg(
+            Arg::new("device")
+                .long("device")
+                .value_parser(["host", "cuda"])
+                .default_value("host")
+                .help("Where it runs: the CPU or the first CUDA device"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
 }

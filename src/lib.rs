@@ -197,7 +197,8 @@ pub use moe_model_gpu as gpu;
 ///
 /// `smoke Name: smoke { … }`, behind the layouts, makes tests of one of them that counts as the reference step does
 /// (`accounting: reference`), with feature `step`: two steps of every stage, without values at its own scale, and on the CPU
-/// with the keys in the braces instead, of the architecture and of the layout. See [`gpu::smoke`].
+/// with the keys in the braces instead, of the architecture and of the layout. With feature `cuda` a third runs the latter
+/// on the first CUDA device, where there is one, and says where there is none. See [`gpu::smoke`].
 ///
 /// # What is generated
 ///
@@ -311,7 +312,7 @@ pub trait Model {
 /// What expansions call. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::{moe_model_smoke as __smoke, moe_model_step as __step};
+    pub use crate::{moe_model_cuda as __cuda, moe_model_smoke as __smoke, moe_model_step as __step};
     pub use moe_model_core::Spec as __Spec;
     pub use moe_model_core::verdict::{LawSet as __LawSet, enforce as __enforce, enforce_budget as __enforce_budget};
     pub use moe_model_macros::editor as __editor;
@@ -349,6 +350,22 @@ macro_rules! moe_model_smoke {
     ($($items:tt)*) => {
         compile_error!("`smoke` runs the reference step: turn on feature `step` of the crate `moe-model`");
     };
+}
+
+/// What expansions have where the CUDA device is compiled.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(feature = "cuda")]
+macro_rules! moe_model_cuda {
+    ($($items:tt)*) => { $($items)* };
+}
+
+/// Nothing of it where it is not.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(feature = "cuda"))]
+macro_rules! moe_model_cuda {
+    ($($items:tt)*) => {};
 }
 
 /// The README's declaration compiles and says what it claims.

@@ -49,6 +49,15 @@ fn every_model_is_within_its_tolerance() {
     }
 }
 
+/// The tests' program is built without it. `.ci/run` builds one with it, and runs every model over a driver without a GPU.
+#[test]
+fn cuda_takes_the_feature() {
+    let dir = folder("llama_tiny");
+    let (code, stdout, stderr) = run(dir.to_str().expect("paths are text"), &["--device", "cuda"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert_eq!(stderr, "error: `--device cuda` takes a program that is built with `--features cuda`\n");
+}
+
 /// Another number in a file of expected values is found, and so is one that is not there.
 #[test]
 fn deviations_are_found() {

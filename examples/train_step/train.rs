@@ -1,5 +1,5 @@
-//! Two steps of a model on the CPU in single precision, each of whose allocations is asserted, and what they compute
-//! beside what is expected.
+//! Two steps of a model in single precision, each of whose allocations is asserted, and what they compute beside what is
+//! expected.
 
 use crate::compare::{Group, Report};
 use crate::folder::Folder;
@@ -7,7 +7,7 @@ use moe_model::gpu::hub::Checkpoint;
 use moe_model::gpu::ops::adamw::AdamW;
 use moe_model::gpu::shapes::Dynamic;
 use moe_model::gpu::step::{Batch, Place, Seen, Step};
-use moe_model::gpu::{Host, StepError};
+use moe_model::gpu::{Device, StepError};
 use moe_model::spec::{self, Accounting, Dtype, Precision, Spec};
 use moe_model::{Phase, Plan};
 use safetensors::{Dtype as Format, SafeTensors};
@@ -38,8 +38,8 @@ fn plan(folder: &Folder) -> Result<Plan, String> {
     Plan::new(spec).map_err(|violations| violations.to_string())
 }
 
-/// Runs two steps and compares.
-pub(crate) fn run(folder: &Folder, threads: usize) -> Result<Report, String> {
+/// Runs two steps on a device and compares.
+pub(crate) fn run<D: Device>(folder: &Folder, device: D) -> Result<Report, String> {
     let plan = plan(folder)?;
     let experts = usize::try_from(folder.config.architecture.experts.routed).map_err(|error| error.to_string())?;
     let mut weights = Checkpoint::new(&[&folder.weights], folder.config.naming, experts)?;
@@ -48,8 +48,7 @@ pub(crate) fn run(folder: &Folder, threads: usize) -> Result<Report, String> {
         weights: Checkpoint::new(&[&folder.expected], folder.config.naming, experts)?,
     };
     let said = |error: StepError| error.to_string();
-    let mut step =
-        Step::<Host, Dynamic, f32>::new(plan, 0, Host::new(threads), folder.numerics, &mut weights).map_err(said)?;
+    let mut step = Step::<D, Dynamic, f32>::new(plan, 0, device, folder.numerics, &mut weights).map_err(said)?;
     let group = |name| Group::new(name, folder.tolerance(name));
     let mut forward = Forward {
         expected: &expected,
@@ -93,7 +92,7 @@ pub(crate) fn run(folder: &Folder, threads: usize) -> Result<Report, String> {
     }
     groups.extend([grad, after1, after2]);
     let peak = Phase::TRAINING.iter().map(|phase| ledger.peak(*phase)).max().unwrap_or_default();
-    let title = format!("{} on the CPU in fp32, against what is expected", folder.config.model_type);
+    let title = format!("{} on {} in fp32, against what is expected", folder.config.model_type, D::NAME);
     Ok(Report { version: 1, title, groups, allocations: ledger.allocations(), peak })
 }
 

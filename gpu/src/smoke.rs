@@ -1,5 +1,7 @@
 //! What generated smoke tests run: two steps of every stage of a layout, every allocation asserted.
 
+#[cfg(feature = "cuda")]
+use crate::device::Element;
 use crate::device::{Device, Host, Memory, Meta};
 use crate::ops::adamw::AdamW;
 use crate::random::Random;
@@ -56,16 +58,67 @@ pub fn on_host<L: Reference>() {
     all::<L, Host>(|| Host::new(1).poisoned());
 }
 
-fn all<L: Reference, D: Device>(device: impl Fn() -> D) {
-    for stage in 0..L::PLAN.stages() {
-        match run::<L, D>(stage, device()) {
-            Ok(ran) => ran.check(&L::PLAN),
-            Err(error) => panic!("stage {stage} on {}: {error}", <D as Memory>::NAME),
+/// Every stage on the first CUDA device: beside what the CPU does, its memory is the pool's, and its losses are the CPU's.
+/// Where there is none that is said, past what captures the output of tests.
+///
+/// # Panics
+/// As on the CPU, or if a loss is another or the device refuses.
+#[cfg(feature = "cuda")]
+pub fn on_cuda<L: Reference>() {
+    use crate::Cuda;
+    use crate::cuda::NoDevice;
+    use std::io::{self, Write as _};
+    use std::sync::{Mutex, PoisonError};
+
+    // Of one GPU one is used at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = match Cuda::open(0, None) {
+        Ok(device) => device,
+        Err(error @ (NoDevice::NoDriver | NoDevice::NoLibrary(_) | NoDevice::Absent { .. })) => {
+            let name = core::any::type_name::<L::Model>();
+            // Where nobody can be told, nobody is.
+            let _ = writeln!(io::stderr(), "smoke test of {name} on CUDA skipped: {error}");
+            return;
         }
+        Err(error) => panic!("{error}"),
+    };
+    for stage in 0..L::PLAN.stages() {
+        device.reset_high_water().unwrap_or_else(|error| panic!("{error}"));
+        let ran = stage_on::<L, Cuda>(stage, device.clone());
+        let high = device.high_water().unwrap_or_else(|error| panic!("{error}"));
+        assert!(high >= ran.peak.bytes(), "stage {stage}: {} of the ledger, {high} B of the pool", ran.peak);
+        ran.agrees(&stage_on::<L, Host>(stage, Host::new(1)), <L::Weights as Element>::NAME);
     }
 }
 
+fn all<L: Reference, D: Device>(device: impl Fn() -> D) {
+    for stage in 0..L::PLAN.stages() {
+        stage_on::<L, D>(stage, device());
+    }
+}
+
+fn stage_on<L: Reference, D: Device>(stage: u64, device: D) -> Ran {
+    let ran = run::<L, D>(stage, device);
+    let ran = ran.unwrap_or_else(|error| panic!("stage {stage} on {}: {error}", <D as Memory>::NAME));
+    ran.check(&L::PLAN);
+    ran
+}
+
 impl Ran {
+    /// Losses of two devices are as near to each other as sums in another order are: those in bf16 are rounded to 8 bits.
+    #[cfg(feature = "cuda")]
+    fn agrees(&self, other: &Self, format: &str) {
+        let tolerance = if format == "fp32" { 1e-4 } else { 2e-2 };
+        for (own, other) in self.losses.into_iter().flatten().zip(other.losses.into_iter().flatten()) {
+            let stage = self.stage;
+            assert!(
+                (own - other).abs() <= tolerance * other.abs(),
+                "losses of stage {stage}: {own}, on the CPU {other}"
+            );
+        }
+    }
+
     /// The same tokens twice: they are known better the second time.
     fn check(&self, plan: &Plan) {
         let Self { stage, losses: [Some(first), Some(second)], .. } = self else { return };

@@ -2,7 +2,7 @@
 //! matrices, whose rows and columns may be several dimensions behind one another.
 
 use crate::comm::CommError;
-use crate::device::{Element, Memory, Mut, OutOfMemory, Ref};
+use crate::device::{DeviceError, Element, Failure, Memory, Mut, OutOfMemory, Ref};
 use crate::ledger::{Ledger, LedgerError, Ticket};
 use crate::shapes::{Axis, Lengths};
 use core::fmt;
@@ -22,6 +22,8 @@ pub enum StepError {
         /// What the device says.
         device: OutOfMemory,
     },
+    /// The device failed at something that it was asked for.
+    Device(Failure),
     /// A peer does not do its part.
     Comm(CommError),
     /// Something else, in words.
@@ -31,6 +33,22 @@ pub enum StepError {
 impl From<CommError> for StepError {
     fn from(error: CommError) -> Self {
         Self::Comm(error)
+    }
+}
+
+impl From<Failure> for StepError {
+    fn from(failure: Failure) -> Self {
+        Self::Device(failure)
+    }
+}
+
+impl StepError {
+    /// Why a device gives no memory for something.
+    pub(crate) fn refused(name: &'static str, error: DeviceError) -> Self {
+        match error {
+            DeviceError::OutOfMemory(device) => Self::OutOfMemory { name, device },
+            DeviceError::Failed(failure) => Self::Device(failure),
+        }
     }
 }
 
@@ -44,6 +62,7 @@ impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ledger(error) => error.fmt(f),
+            Self::Device(failure) => failure.fmt(f),
             Self::Comm(error) => error.fmt(f),
             Self::OutOfMemory { name, device } => write!(f, "`{name}`: {device}"),
             Self::Other(text) => f.write_str(text),
@@ -125,7 +144,7 @@ impl<D: Memory> Room<'_, D> {
         let width = C::len(self.lengths);
         let bytes = (rows as u64).saturating_mul(width as u64).saturating_mul(size_of::<E>() as u64);
         let ticket = self.ledger.take(name, bytes)?;
-        let buffer = self.device.allocate(rows * width).map_err(|device| StepError::OutOfMemory { name, device })?;
+        let buffer = self.device.allocate(rows * width).map_err(|error| StepError::refused(name, error))?;
         Ok(Tensor { buffer, ticket, rows, width, shape: PhantomData })
     }
 }

@@ -54,7 +54,7 @@ fn assert_counted<E: Format>(plan: Plan, stage: u64) {
     let (device, architecture) = (Host::new(1), plan.spec().architecture);
     let mut random = Random { seed: 3, vocab: architecture.vocab };
     // What operations work on beside tensors is set aside before.
-    device.prepare(&Lengths::of(&plan, stage));
+    device.prepare(&Lengths::of(&plan, stage)).expect("there is room");
     let mut made = None;
     let make =
         || made = Some(Step::<_, Dynamic, E>::new(plan, stage, device, Numerics::usual(&architecture), &mut random));

@@ -130,7 +130,7 @@ fn typenum(number: u64) -> TokenStream {
     bits.fold(quote!(T), |higher, bit| if bit == 1 { quote!(U<#higher, I>) } else { quote!(U<#higher, O>) })
 }
 
-/// Tests of a layout: as allocations at its own scale, and on the CPU at a smaller one.
+/// Tests of a layout: as allocations at its own scale, and at a smaller one on the CPU and, with that feature, on CUDA.
 fn smoke_tests(model: &Model, smoke: &Smoke, valid: bool) -> TokenStream {
     let Some(small) = smoke.small.layouts.first().filter(|_| valid) else { return TokenStream::new() };
     let own = type_name(&model.name, &smoke.layout);
@@ -161,6 +161,13 @@ fn smoke_tests(model: &Model, smoke: &Smoke, valid: bool) -> TokenStream {
             #[::core::prelude::v1::test]
             fn on_host() {
                 ::moe_model::gpu::smoke::on_host::<Small>();
+            }
+
+            ::moe_model::__private::__cuda! {
+                #[::core::prelude::v1::test]
+                fn on_cuda() {
+                    ::moe_model::gpu::smoke::on_cuda::<Small>();
+                }
             }
         }
     }

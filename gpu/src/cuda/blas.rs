@@ -45,16 +45,16 @@ impl Blas {
     }
 
     /// Has products work on this memory, and on none of the library's own.
-    pub(super) fn work_on(&self, (address, bytes): (u64, usize)) {
+    pub(super) fn work_on(&self, (address, bytes): (u64, usize)) -> Result<(), String> {
         // SAFETY: the memory is there as long as the handle: the device keeps both, and gives new memory before it frees the
         // old.
         unsafe { sys::cublasSetWorkspace_v2(*self.0.handle(), address as *mut _, bytes) }
             .result()
-            .unwrap_or_else(|error| panic!("the workspace of cuBLAS: {error:?}"));
+            .map_err(|error| format!("{error:?}"))
     }
 
     /// Multiplies. cuBLAS counts by columns, in which c is its transpose, bᵀ aᵀ.
-    pub(super) fn multiply(&self, product: &Product) {
+    pub(super) fn multiply(&self, product: &Product) -> Result<(), String> {
         let Product { a, b, inputs, c, output, sizes: [m, n, k], adds } = *product;
         let int = |n: usize| c_int::try_from(n).expect("sizes of a product are below 2^31");
         let (one, beta) = (1.0_f32, if adds { 1.0_f32 } else { 0.0 });
@@ -90,6 +90,6 @@ impl Blas {
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
         }
-        .unwrap_or_else(|error| panic!("a product of {m} x {n} x {k}: {error:?}"));
+        .map_err(|error| format!("{error:?}"))
     }
 }

@@ -170,6 +170,9 @@ pub(crate) struct Blocks {
 /// The most blocks: each goes on where a grid of them ends.
 const MOST_BLOCKS: usize = 1 << 20;
 
+/// The most f32s of shared memory: what every device gives without being asked for more.
+pub(crate) const MOST_SHARED: usize = 12 << 10;
+
 impl Blocks {
     fn new(count: usize, threads: usize) -> Self {
         let number = |n: usize| n.try_into().expect("grids are bounded");
@@ -203,8 +206,7 @@ impl Blocks {
 
     /// With so many f32s of shared memory each.
     pub(crate) fn sharing(self, floats: usize) -> Self {
-        // What every device gives without being asked for more.
-        assert!(floats <= 12 << 10, "rows of an attention have to fit into shared memory: {floats} numbers");
+        assert!(floats <= MOST_SHARED, "{floats} numbers of shared memory, {MOST_SHARED} are there");
         Self { shared: u32::try_from(floats * 4).expect("it is bounded"), ..self }
     }
 }
@@ -231,7 +233,8 @@ impl Cuda {
         if blocks.count == 0 {
             return;
         }
-        let kernels = self.kernels(Format::of::<X>(), Format::of::<W>());
+        let load = || self.load(Format::of::<X>(), Format::of::<W>());
+        let Some(kernels) = self.attempt(|| format!("the kernels of `{name}`"), load) else { return };
         let mut launch = self.stream().launch_builder(&kernels.0[name]);
         for value in values {
             match value {
@@ -246,8 +249,7 @@ impl Cuda {
         // are borrowed until the call returns, and are freed in the order of the same stream; each operation asserts that
         // they are as long as the sizes that it passes say.
         #[allow(unsafe_code)]
-        let launched = unsafe { launch.launch(shape) };
-        launched.unwrap_or_else(|error| panic!("launch of `{name}`: {error}"));
+        self.attempt(|| format!("the launch of `{name}`"), || unsafe { launch.launch(shape) });
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::Cuda;
 use super::pool::Pool;
-use crate::device::{Element, Memory, Mut, OutOfMemory, Ref};
+use crate::device::{DeviceError, Element, Failure, Memory, Mut, OutOfMemory, Ref};
 use core::marker::PhantomData;
 use core::mem::size_of;
 use cudarc::driver::{CudaSlice, DevicePtr, result};
@@ -43,65 +43,10 @@ impl Memory for Cuda {
 
     const NAME: &'static str = "cuda";
 
-    /// Refuses where the pool has no room, and where [`Device::prepare`](crate::Device::prepare) had none. Every other
-    /// failure panics: none of the device's work is then to be trusted.
-    fn allocate<E: Element>(&self, len: usize) -> Result<Buffer<E>, OutOfMemory> {
-        if let Some(short) = self.short() {
-            return Err(short);
+    fn allocate<E: Element>(&self, len: usize) -> Result<Buffer<E>, DeviceError> {
+        if let Some(failure) = self.0.failure.take() {
+            return Err(failure.into());
         }
-        self.allocate_now(len)
-    }
-
-    fn write<E: Element>(&self, to: Mut<'_, Self, E>, fill: impl FnOnce(&mut [E])) {
-        let mut values = vec![E::default(); to.len()];
-        fill(&mut values);
-        let to = to.read();
-        if to.is_empty() {
-            return;
-        }
-        // SAFETY: as many elements are there, which a `Mut` borrows alone; the host's are kept until all are copied.
-        unsafe { result::memcpy_htod_async(to.address(), &values, self.stream().cu_stream()) }
-            .and_then(|()| self.stream().synchronize())
-            .unwrap_or_else(|error| panic!("{} bytes to the device: {error}", to.bytes()));
-    }
-
-    fn read<E: Element, T>(&self, from: Ref<'_, Self, E>, see: impl FnOnce(&[E]) -> T) -> Option<T> {
-        let mut values = vec![E::default(); from.len()];
-        if !from.is_empty() {
-            // SAFETY: as many elements are there, and every pattern of bits is an element; the host's memory is kept until
-            // all are copied.
-            unsafe { result::memcpy_dtoh_async(&mut values, from.address(), self.stream().cu_stream()) }
-                .and_then(|()| self.stream().synchronize())
-                .unwrap_or_else(|error| panic!("{} bytes from the device: {error}", from.bytes()));
-        }
-        Some(see(&values))
-    }
-
-    fn copy<E: Element>(&self, to: Mut<'_, Self, E>, from: Ref<'_, Self, E>) {
-        let to = to.read();
-        assert_eq!(to.len(), from.len(), "a copy: buffers of one length");
-        if to.is_empty() {
-            return;
-        }
-        // SAFETY: both have as many bytes, and the one that is written is borrowed alone.
-        unsafe { result::memcpy_dtod_async(to.address(), from.address(), to.bytes(), self.stream().cu_stream()) }
-            .unwrap_or_else(|error| panic!("{} bytes on the device: {error}", to.bytes()));
-    }
-
-    fn zero<E: Element>(&self, to: Mut<'_, Self, E>) {
-        let to = to.read();
-        if to.is_empty() {
-            return;
-        }
-        // SAFETY: as many bytes are there, borrowed alone.
-        unsafe { result::memset_d8_async(to.address(), 0, to.bytes(), self.stream().cu_stream()) }
-            .unwrap_or_else(|error| panic!("{} bytes of zeros: {error}", to.bytes()));
-    }
-}
-
-impl Cuda {
-    /// Memory, whatever was refused before.
-    pub(super) fn allocate_now<E: Element>(&self, len: usize) -> Result<Buffer<E>, OutOfMemory> {
         let bytes = len.saturating_mul(size_of::<E>());
         let buffer = |bytes, address| Buffer { bytes, address, _pool: self.pool().clone(), elements: PhantomData };
         if bytes == 0 {
@@ -115,9 +60,72 @@ impl Cuda {
                 Ok(buffer(Some(slice), address))
             }
             Err(error) if error.0 == cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                Err(OutOfMemory { bytes: bytes as u64 })
+                Err(OutOfMemory { bytes: bytes as u64 }.into())
             }
-            Err(error) => panic!("{bytes} bytes of the device: {error}"),
+            Err(error) => {
+                let what = format!("an allocation of {bytes} bytes");
+                Err(Failure { what, error: error.to_string() }.into())
+            }
         }
+    }
+
+    fn finish(&self) -> Result<(), Failure> {
+        let done = self.stream().synchronize();
+        if let Some(failure) = self.0.failure.take() {
+            return Err(failure);
+        }
+        done.map_err(|error| Failure { what: "the end of what was asked for".to_owned(), error: error.to_string() })
+    }
+
+    fn write<E: Element>(&self, to: Mut<'_, Self, E>, fill: impl FnOnce(&mut [E])) {
+        let mut values = vec![E::default(); to.len()];
+        fill(&mut values);
+        let to = to.read();
+        if to.is_empty() {
+            return;
+        }
+        let copy = || {
+            // SAFETY: as many elements are there, which a `Mut` borrows alone; the host's are kept until all are copied.
+            unsafe { result::memcpy_htod_async(to.address(), &values, self.stream().cu_stream()) }
+                .and_then(|()| self.stream().synchronize())
+        };
+        self.attempt(|| format!("a copy of {} bytes to it", to.bytes()), copy);
+    }
+
+    fn read<E: Element, T>(&self, from: Ref<'_, Self, E>, see: impl FnOnce(&[E]) -> T) -> Option<T> {
+        let mut values = vec![E::default(); from.len()];
+        let copy = || {
+            if from.is_empty() {
+                return Ok(());
+            }
+            // SAFETY: as many elements are there, and every pattern of bits is an element; the host's memory is kept until
+            // all are copied.
+            unsafe { result::memcpy_dtoh_async(&mut values, from.address(), self.stream().cu_stream()) }
+                .and_then(|()| self.stream().synchronize())
+        };
+        self.attempt(|| format!("a copy of {} bytes from it", from.bytes()), copy)?;
+        Some(see(&values))
+    }
+
+    fn copy<E: Element>(&self, to: Mut<'_, Self, E>, from: Ref<'_, Self, E>) {
+        let to = to.read();
+        assert_eq!(to.len(), from.len(), "a copy: buffers of one length");
+        if to.is_empty() {
+            return;
+        }
+        let stream = self.stream().cu_stream();
+        // SAFETY: both have as many bytes, and the one that is written is borrowed alone.
+        let copy = || unsafe { result::memcpy_dtod_async(to.address(), from.address(), to.bytes(), stream) };
+        self.attempt(|| format!("a copy of {} bytes on it", to.bytes()), copy);
+    }
+
+    fn zero<E: Element>(&self, to: Mut<'_, Self, E>) {
+        let to = to.read();
+        if to.is_empty() {
+            return;
+        }
+        // SAFETY: as many bytes are there, borrowed alone.
+        let fill = || unsafe { result::memset_d8_async(to.address(), 0, to.bytes(), self.stream().cu_stream()) };
+        self.attempt(|| format!("{} bytes of zeros", to.bytes()), fill);
     }
 }

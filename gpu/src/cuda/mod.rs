@@ -15,7 +15,8 @@ pub use error::{Library, NoDevice};
 pub use memory::Buffer;
 
 use crate::Bf16;
-use crate::device::{Device, Memory, Mut, OutOfMemory, Ref};
+use crate::device::{Device, DeviceError, Failure, Memory, Mut, Ref};
+use crate::ops::attention;
 use crate::ops::rope::Rope;
 use crate::shapes::Lengths;
 use blas::Blas;
@@ -36,8 +37,8 @@ pub struct Cuda(Rc<Inner>);
 
 struct Inner {
     scratch: RefCell<Scratch>,
-    /// What could not be set aside.
-    short: Cell<Option<OutOfMemory>>,
+    /// The first thing that failed, until it is given.
+    failure: RefCell<Option<Failure>>,
     is_prepared: Cell<bool>,
     kernels: [[OnceCell<Loaded>; 2]; 2],
     architecture: &'static str,
@@ -86,7 +87,7 @@ impl Cuda {
         let stream = context.default_stream();
         let device = Self(Rc::new(Inner {
             scratch: RefCell::default(),
-            short: Cell::new(None),
+            failure: RefCell::default(),
             is_prepared: Cell::new(false),
             kernels: Default::default(),
             architecture: if is_hopper { "compute_90" } else { "compute_80" },
@@ -166,16 +167,26 @@ impl Cuda {
         &self.0.pool
     }
 
-    fn short(&self) -> Option<OutOfMemory> {
-        self.0.short.get()
+    /// Does something, unless something failed before; notes if it fails.
+    fn attempt<T, E: fmt::Display>(
+        &self,
+        what: impl FnOnce() -> String,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Option<T> {
+        if self.0.failure.borrow().is_some() {
+            return None;
+        }
+        match call() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                *self.0.failure.borrow_mut() = Some(Failure { what: what(), error: error.to_string() });
+                None
+            }
+        }
     }
 
     /// The kernels of a pair of formats. Those of unlike ones, which the bias of a router has, are compiled when first
     /// launched.
-    fn kernels(&self, activations: Kind, weights: Kind) -> &Loaded {
-        self.load(activations, weights).unwrap_or_else(|error| panic!("{error}"))
-    }
-
     fn load(&self, activations: Kind, weights: Kind) -> Result<&Loaded, NoDevice> {
         let cell = &self.0.kernels[activations as usize][weights as usize];
         if let Some(loaded) = cell.get() {
@@ -189,7 +200,8 @@ impl Cuda {
     /// Multiplies matrices.
     pub(crate) fn multiply(&self, product: &Product) {
         assert!(self.0.is_prepared.get(), "a device is prepared before it multiplies");
-        self.0.blas.multiply(product);
+        let [m, n, k] = product.sizes;
+        self.attempt(|| format!("a product of {m} x {n} x {k}"), || self.0.blas.multiply(product));
     }
 
     /// Lends scratch for so many numbers in bf16, twice.
@@ -215,38 +227,35 @@ impl Cuda {
                 out.iter_mut().zip(0..).for_each(|(out, pair)| *out = rope.frequency(pair, rotary));
             };
             self.write(Mut { buffer, start: 0, len: pairs }, fill);
-            *made_of = Some(wanted);
+            *made_of = self.0.failure.borrow().is_none().then_some(wanted);
         }
         then(Ref { buffer, start: 0, len: pairs });
     }
+}
 
+impl Device for Cuda {
     /// Sets scratch aside, more of it where there is too little.
-    fn try_prepare(&self, lengths: &Lengths) -> Result<(), OutOfMemory> {
+    fn prepare(&self, lengths: &Lengths) -> Result<(), DeviceError> {
+        attention::cuda::fits(lengths)?;
         let [workspace, narrow, frequencies] = self.scratch_lens(lengths);
         let mut scratch = self.0.scratch.borrow_mut();
         if scratch.workspace.is_none() {
-            let buffer = self.allocate_now(workspace)?;
-            self.0.blas.work_on(buffer.whole());
+            let buffer = self.allocate(workspace)?;
+            let worked = self.0.blas.work_on(buffer.whole());
+            worked.map_err(|error| Failure { what: "the workspace of cuBLAS".to_owned(), error })?;
             scratch.workspace = Some(buffer);
             self.0.is_prepared.set(true);
         }
         if scratch.halves.as_ref().is_none_or(|[Space(_, room), _]| *room < narrow) {
             scratch.halves = None;
-            let [upper, lower] = [self.allocate_now(narrow)?, self.allocate_now(narrow)?];
+            let [upper, lower] = [self.allocate(narrow)?, self.allocate(narrow)?];
             scratch.halves = Some([Space(upper, narrow), Space(lower, narrow)]);
         }
         if scratch.frequencies.as_ref().is_none_or(|made| made.1 < frequencies) {
             (scratch.frequencies, scratch.made_of) = (None, None);
-            scratch.frequencies = Some(Space(self.allocate_now(frequencies)?, frequencies));
+            scratch.frequencies = Some(Space(self.allocate(frequencies)?, frequencies));
         }
         Ok(())
-    }
-}
-
-impl Device for Cuda {
-    /// Where there is no room for scratch, the next allocation is refused, as this one was.
-    fn prepare(&self, lengths: &Lengths) {
-        self.0.short.set(self.try_prepare(lengths).err());
     }
 }
 

@@ -1,11 +1,11 @@
 //! Every operation against the CPU's, where there is a driver; skipped where there is none, which is said.
 
 use super::{Cuda, Library, NoDevice};
-use crate::device::{Device, Element, Format, Host, Memory, Mut, Ref};
+use crate::device::{Device, DeviceError, Element, Failure, Format, Host, Memory, Mut, OutOfMemory, Ref};
 use crate::ops::activation::Activation;
 use crate::ops::adamw::AdamW;
 use crate::ops::attention::Shape;
-use crate::ops::elementwise::Columns;
+use crate::ops::elementwise::{Columns, Elementwise};
 use crate::ops::rope::{Pairs, Rope};
 use crate::ops::router::{Router, Score};
 use crate::shapes::Lengths;
@@ -27,6 +27,15 @@ fn device() -> Option<(Cuda, MutexGuard<'static, ()>)> {
             None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// Whether the driver is the stand-in, which has a function that no other has.
+fn is_stand_in() -> bool {
+    // SAFETY: the library is there, as a device was opened; the function is looked for, and not called.
+    #[allow(unsafe_code)]
+    unsafe {
+        cudarc::driver::sys::culib().get::<unsafe extern "C" fn(i32) -> i32>(b"standin_clear").is_ok()
     }
 }
 
@@ -134,8 +143,8 @@ fn same<C: Case>() {
         experts: 64,
         ..Lengths::of(&Plan::new(spec).expect("it is legal"), 0)
     };
-    host.prepare(&lengths);
-    device.prepare(&lengths);
+    host.prepare(&lengths).expect("there is room");
+    device.prepare(&lengths).expect("there is room");
     both::<C, f32>(&host, &device);
     both::<C, Bf16>(&host, &device);
 }
@@ -514,7 +523,7 @@ fn what_exceeds_a_budget_is_refused() {
     let device = Cuda::open(0, Some(budget)).expect("there is one");
     let half = device.allocate::<f32>(8 << 20).expect("it fits");
     let error = device.allocate::<f32>(10 << 20).map(|_| ()).expect_err("it does not");
-    assert_eq!(error.bytes, 40 << 20);
+    assert_eq!(error, DeviceError::OutOfMemory(OutOfMemory { bytes: 40 << 20 }));
     drop(half);
     device.synchronize().expect("all is done");
     drop(device.allocate::<f32>(10 << 20).expect("it fits now"));
@@ -522,6 +531,69 @@ fn what_exceeds_a_budget_is_refused() {
     device.synchronize().expect("all is done");
     device.reset_high_water().expect("the driver resets it");
     assert!(device.high_water().expect("the driver says") < 1 << 20);
+}
+
+/// A copy that misses is given once, by the next allocation or the end, and until then nothing else is done. The device
+/// goes on.
+#[test]
+fn what_fails_is_given_once() {
+    let Some((device, _guard)) = device() else { return };
+    if !is_stand_in() {
+        println!("skipped: a real driver does not look where copies go");
+        return;
+    }
+    let a = Space::new(&device, &[1.0_f32, 2.0]);
+    let mut b = Space::new(&device, &[3.0_f32, 4.0]);
+    let beyond = 1 << 30;
+    let past = Ref { buffer: &a.buffer, start: beyond, len: 2 };
+    let named = |failure: &Failure| {
+        assert_eq!(failure.what, "a copy of 8 bytes on it");
+        assert!(failure.error.contains("CUDA_ERROR_INVALID_VALUE"), "{failure}");
+    };
+    device.copy(b.to(), past);
+    device.zero(b.to());
+    assert_eq!(device.read(b.at(), <[f32]>::len), None);
+    match device.allocate::<f32>(1).map(drop) {
+        Err(DeviceError::Failed(failure)) => named(&failure),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(b.values(), [3.0, 4.0]);
+    device.copy(b.to(), past);
+    named(&device.finish().expect_err("it missed"));
+    device.finish().expect("it was given");
+    device.copy(b.to(), a.at());
+    assert_eq!(b.values(), [1.0, 2.0]);
+}
+
+/// What a kernel does wrong stays wrong until the device is opened again: errors, and no panic.
+#[test]
+fn a_kernel_that_goes_wrong_is_an_error_until_the_device_is_opened_again() {
+    let Some((device, _guard)) = device() else { return };
+    if !is_stand_in() {
+        println!("skipped: it would end the process's other work on a real device");
+        return;
+    }
+    let [mut a, mut b] = [1.0_f32, 2.0].map(|value| Space::new(&device, &[value]));
+    for space in [&mut a, &mut b] {
+        let len = 1 + 2 * Space::<Cuda, f32>::OFFSET;
+        device.zero(Mut { buffer: &mut space.buffer, start: 0, len });
+    }
+    let len = 1 << 20;
+    Elementwise::add::<f32>(
+        &device,
+        Mut { buffer: &mut b.buffer, start: 0, len },
+        Ref { buffer: &a.buffer, start: 0, len },
+    );
+    for _ in 0..2 {
+        let failure = device.finish().expect_err("it went on behind the end");
+        assert!(failure.error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{failure}");
+        assert_eq!(device.read(a.at(), <[f32]>::len), None);
+        assert!(matches!(device.allocate::<f32>(1), Err(DeviceError::Failed(_))));
+    }
+    drop((a, b));
+    drop(device);
+    let device = Cuda::open(0, None).expect("it is there again");
+    assert_eq!(Space::new(&device, &[5.0_f32]).values(), [5.0]);
 }
 
 /// Runs everywhere: with a driver the absent device is refused by number, without one by the library's name.

@@ -1,6 +1,6 @@
 //! The CPU: f32 and bf16, sums in f32.
 
-use super::{Device, Element, Memory, Mut, OutOfMemory, Ref};
+use super::{Device, DeviceError, Element, Memory, Mut, OutOfMemory, Ref};
 use crate::ops::attention;
 use crate::ops::gemm::host::Gemm;
 use crate::shapes::Lengths;
@@ -53,12 +53,9 @@ impl Memory for Host {
 
     const NAME: &'static str = "host";
 
-    fn allocate<E: Element>(&self, len: usize) -> Result<Box<[E]>, OutOfMemory> {
-        let refused = OutOfMemory { bytes: (len as u64).saturating_mul(size_of::<E>() as u64) };
-        let mut elements = Vec::new();
-        elements.try_reserve_exact(len).map_err(|_| refused)?;
-        elements.resize(len, if self.poison { E::POISON } else { E::default() });
-        Ok(elements.into_boxed_slice())
+    fn allocate<E: Element>(&self, len: usize) -> Result<Box<[E]>, DeviceError> {
+        let fresh = if self.poison { E::POISON } else { E::default() };
+        Ok(all_of(fresh, len)?.into_boxed_slice())
     }
 
     fn write<E: Element>(&self, to: Mut<'_, Self, E>, fill: impl FnOnce(&mut [E])) {
@@ -79,7 +76,7 @@ impl Memory for Host {
 }
 
 impl Device for Host {
-    fn prepare(&self, lengths: &Lengths) {
+    fn prepare(&self, lengths: &Lengths) -> Result<(), DeviceError> {
         let shape = attention::Shape {
             batch: lengths.batch,
             sequence: lengths.keys,
@@ -100,10 +97,20 @@ impl Device for Host {
         let most = needs.into_iter().max().unwrap_or(0);
         let mut scratch = self.scratch.borrow_mut();
         if scratch.len() < most {
-            *scratch = vec![0.0; most];
+            *scratch = all_of(0.0, most)?;
         }
         self.gemm.warm();
+        Ok(())
     }
+}
+
+/// So many elements, if there is room.
+fn all_of<E: Element>(value: E, len: usize) -> Result<Vec<E>, OutOfMemory> {
+    let refused = OutOfMemory { bytes: (len as u64).saturating_mul(size_of::<E>() as u64) };
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(len).map_err(|_| refused)?;
+    elements.resize(len, value);
+    Ok(elements)
 }
 
 impl<'a, E: Element> Ref<'a, Host, E> {

@@ -1,6 +1,6 @@
 //! The device that holds no values: a step on it asks for every allocation and computes nothing, whatever its scale.
 
-use super::{Device, Element, Memory, Mut, OutOfMemory, Ref};
+use super::{Device, DeviceError, Element, Memory, Mut, Ref};
 use crate::shapes::Lengths;
 use core::marker::PhantomData;
 
@@ -17,7 +17,7 @@ impl Memory for Meta {
 
     const NAME: &'static str = "meta";
 
-    fn allocate<E: Element>(&self, _: usize) -> Result<Nothing<E>, OutOfMemory> {
+    fn allocate<E: Element>(&self, _: usize) -> Result<Nothing<E>, DeviceError> {
         Ok(Nothing(PhantomData))
     }
 
@@ -33,5 +33,7 @@ impl Memory for Meta {
 }
 
 impl Device for Meta {
-    fn prepare(&self, _: &Lengths) {}
+    fn prepare(&self, _: &Lengths) -> Result<(), DeviceError> {
+        Ok(())
+    }
 }

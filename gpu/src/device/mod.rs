@@ -78,7 +78,60 @@ impl fmt::Display for OutOfMemory {
 
 impl core::error::Error for OutOfMemory {}
 
+/// What a device was asked for failed: a copy, a kernel or a product. What it made since is not to be trusted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What was asked for. A device that works behind the host's back may say at one what went wrong before it.
+    pub what: String,
+    /// What the device says.
+    pub error: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the device failed at {}: {}", self.what, self.error)
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// Why a device gives no memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceError {
+    /// It has no room.
+    OutOfMemory(OutOfMemory),
+    /// Something failed before.
+    Failed(Failure),
+}
+
+impl From<OutOfMemory> for DeviceError {
+    fn from(error: OutOfMemory) -> Self {
+        Self::OutOfMemory(error)
+    }
+}
+
+impl From<Failure> for DeviceError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory(error) => error.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for DeviceError {}
+
 /// Memory of a device. A buffer is freed when it is dropped.
+///
+/// Copies and operations say nothing of their own failure: a device may only find out later. From the first on they do
+/// nothing and reads show nothing, until the next allocation or [`finish`](Self::finish) gives it. Then it is forgotten, and
+/// the device goes on, if it can.
 pub trait Memory: Sized {
     /// So many elements of one format.
     type Buffer<E: Element>;
@@ -89,13 +142,21 @@ pub trait Memory: Sized {
     /// Sets memory aside.
     ///
     /// # Errors
-    /// If the device has no room.
-    fn allocate<E: Element>(&self, len: usize) -> Result<Self::Buffer<E>, OutOfMemory>;
+    /// If the device has no room, or failed.
+    fn allocate<E: Element>(&self, len: usize) -> Result<Self::Buffer<E>, DeviceError>;
+
+    /// Waits until all is done that was asked for.
+    ///
+    /// # Errors
+    /// The first failure since one was given.
+    fn finish(&self) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Has values written from the host, if the device holds values: the closure is not called elsewhere.
     fn write<E: Element>(&self, to: Mut<'_, Self, E>, fill: impl FnOnce(&mut [E]));
 
-    /// Shows values to the host, if the device holds any.
+    /// Shows values to the host, if the device holds any and did not fail.
     fn read<E: Element, T>(&self, from: Ref<'_, Self, E>, see: impl FnOnce(&[E]) -> T) -> Option<T>;
 
     /// Copies as many elements as both have.
@@ -121,7 +182,10 @@ pub trait Device:
     + ops::router::Route
 {
     /// Sets aside what operations on tensors of these lengths work on beside them.
-    fn prepare(&self, lengths: &Lengths);
+    ///
+    /// # Errors
+    /// If the device has no room, or its operations do not take such lengths.
+    fn prepare(&self, lengths: &Lengths) -> Result<(), DeviceError>;
 }
 
 /// Part of a buffer, to be read.

@@ -22,7 +22,7 @@ pub use params::{Flat, Place};
 pub use probe::{Probe, Seen};
 
 use crate::comm::{Carrier, Comm};
-use crate::device::{Device, Element, Format, Mut};
+use crate::device::{Device, Element, Format, Memory, Mut};
 use crate::ledger::Ledger;
 use crate::numerics::Numerics;
 use crate::ops::adamw::AdamW;
@@ -162,7 +162,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         check::<S, E, M>(&plan, stage)?;
         let (lengths, ledger) = (Lengths::of(&plan, stage), Ledger::of(&plan, stage));
         let room = Room { device: &device, ledger: &ledger, lengths: &lengths };
-        device.prepare(&lengths);
+        device.prepare(&lengths).map_err(|error| StepError::refused("what operations work on", error))?;
         let mut model = Model::new(room, &plan, stage)?;
         let mut gradients = Gradients::new(room)?;
         gradients.zero(&device);
@@ -170,6 +170,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         model.visit(&mut Fill { device: &device, source })?;
         let shards = shards(&comm, &plan, &lengths);
         model.visit(&mut Widen { device: &device, states: &mut states, shards })?;
+        device.finish()?;
         Ok(Self {
             plan,
             stage,
@@ -207,8 +208,13 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// Forward and backward of all micro-batches of a step, in the order of the schedule; gradients add up over them.
     ///
     /// # Errors
-    /// If the ledger or the device refuses an allocation.
+    /// If the ledger or the device refuses an allocation, or the device fails.
     pub fn gradients(&mut self, batch: &mut dyn Batch, probe: Option<Probe<'_>>) -> Result<Report, StepError> {
+        let report = self.micro_batches(batch, probe);
+        finished(&self.device, report)
+    }
+
+    fn micro_batches(&mut self, batch: &mut dyn Batch, probe: Option<Probe<'_>>) -> Result<Report, StepError> {
         self.ledger.start();
         self.gradients.zero(&self.device);
         let mut probing = Probing { probe, device: &self.device };
@@ -241,8 +247,13 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// The optimizer's update, with gradients as they are.
     ///
     /// # Errors
-    /// None of its own.
+    /// If the device fails, or a peer: some weights and states are then as before, others not.
     pub fn update(&mut self, adamw: AdamW) -> Result<(), StepError> {
+        let updated = self.update_all(adamw);
+        finished(&self.device, updated)
+    }
+
+    fn update_all(&mut self, adamw: AdamW) -> Result<(), StepError> {
         self.ledger.enter(Phase::OptimizerStep);
         sync::gradients(self)?;
         self.steps += 1;
@@ -279,20 +290,30 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// Shows every weight and buffer, on a device that has values.
     ///
     /// # Errors
-    /// None of its own.
+    /// If the device fails: some are then not shown.
     pub fn weights(&mut self, see: &mut dyn FnMut(&Place, &[f32])) -> Result<(), StepError> {
-        self.model.visit(&mut Show { device: &self.device, see })
+        self.model.visit(&mut Show { device: &self.device, see })?;
+        Ok(self.device.finish()?)
     }
 
     /// Shows every gradient, on a device that has values; in a world, on all ranks behind an update, those that replicas share
     /// out put together.
     ///
     /// # Errors
-    /// If another rank does not do its part.
+    /// If another rank does not do its part, or the device fails: some are then not shown.
     pub fn each_gradient(&mut self, see: &mut dyn FnMut(&Place, &[f32])) -> Result<(), StepError> {
         let whole = [sync::whole_gradients(self, false)?, sync::whole_gradients(self, true)?];
-        self.model.visit(&mut ShowGradient { device: &self.device, gradients: &mut self.gradients, whole, see })
+        self.model.visit(&mut ShowGradient { device: &self.device, gradients: &mut self.gradients, whole, see })?;
+        Ok(self.device.finish()?)
     }
+}
+
+/// What came of something that a device did, unless the device failed: then that is why anything else did.
+fn finished<D: Memory, T>(device: &D, result: Result<T, StepError>) -> Result<T, StepError> {
+    if !matches!(result, Err(StepError::Device(_))) {
+        device.finish()?;
+    }
+    result
 }
 
 /// Whether types say what the plan says.

@@ -41,6 +41,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
             list.0.iter().map(|stored| (stored.name.as_str(), Lazy { stored, values: &values })).collect();
         let beside = path.with_extension("partial");
         serialize_to_file(tensors, Some(metadata), &beside).map_err(|error| failed(&beside, error))?;
+        values.borrow().device.finish()?;
         let sync = fs::File::open(&beside).and_then(|file| file.sync_all());
         sync.and_then(|()| fs::rename(&beside, path)).map_err(|error| failed(path, error))
     }

@@ -346,6 +346,7 @@ fn gemm(
             let text = format!("{:?} by {:?} to {:?}, compute type {compute}", a.ty, b.ty, c.ty);
             return Err(Fault::new(Code::NotSupported, text));
         }
+        d.may_work("a product")?;
         let (alpha, beta) = (scalar(d, h, alpha, scale)?, scalar(d, h, beta, scale)?);
         launch(d, h.device, &Product { m, n, k, alpha, beta, a, b, c, batch })
     })

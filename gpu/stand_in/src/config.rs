@@ -11,6 +11,8 @@ pub struct Config {
     pub rules: Rules,
     /// `STAND_IN_FAIL_ALLOCATION`: the allocation, counted from 1 in the process, that is refused; 0 for none.
     pub fail_allocation: u64,
+    /// `STAND_IN_FAIL_WORK`: the copy, fill, launch or product, counted from 1 in the process, that is refused; 0 for none.
+    pub fail_work: u64,
     /// `STAND_IN_TRAFFIC`: every launch prints what it moved.
     pub reports_traffic: bool,
     /// `STAND_IN_BLOCK_RACES`: whether races between blocks in global memory are looked for.
@@ -59,6 +61,7 @@ impl Config {
                 is_dry: flag("STAND_IN_DRY"),
             },
             fail_allocation: number("STAND_IN_FAIL_ALLOCATION", 0),
+            fail_work: number("STAND_IN_FAIL_WORK", 0),
             reports_traffic: flag("STAND_IN_TRAFFIC"),
             checks_blocks: flag("STAND_IN_BLOCK_RACES"),
             most_instructions: number("STAND_IN_MAX_INSTRUCTIONS", 1 << 34),

@@ -1,7 +1,7 @@
 //! A device that refuses an allocation, and otherwise holds and computes nothing.
 
 use core::cell::Cell;
-use moe_model_gpu::device::{Device, Element, Format, Memory, Mut, OutOfMemory, Ref};
+use moe_model_gpu::device::{Device, DeviceError, Element, Format, Memory, Mut, OutOfMemory, Ref};
 use moe_model_gpu::ops::activation::{Activate, Activation};
 use moe_model_gpu::ops::adamw::{AdamW, Optimize};
 use moe_model_gpu::ops::attention::{Attend, Shape};
@@ -23,10 +23,11 @@ impl Memory for &'static Refusing {
 
     const NAME: &'static str = "refusing";
 
-    fn allocate<E: Element>(&self, len: usize) -> Result<(), OutOfMemory> {
+    fn allocate<E: Element>(&self, len: usize) -> Result<(), DeviceError> {
         let left = self.0.get();
         self.0.set(left.wrapping_sub(1));
-        if left == 0 { Err(OutOfMemory { bytes: (len * size_of::<E>()) as u64 }) } else { Ok(()) }
+        let refused = OutOfMemory { bytes: (len * size_of::<E>()) as u64 };
+        if left == 0 { Err(refused.into()) } else { Ok(()) }
     }
 
     fn write<E: Element>(&self, _: M<'_, E>, _: impl FnOnce(&mut [E])) {}
@@ -41,7 +42,9 @@ impl Memory for &'static Refusing {
 }
 
 impl Device for &'static Refusing {
-    fn prepare(&self, _: &Lengths) {}
+    fn prepare(&self, _: &Lengths) -> Result<(), DeviceError> {
+        Ok(())
+    }
 }
 
 type M<'a, E> = Mut<'a, &'static Refusing, E>;

@@ -2,8 +2,9 @@
 
 use super::{Attend, Shape};
 use crate::cuda::Cuda;
-use crate::cuda::launch::{Blocks, In, MayIn, Narrow, Number, Out, Wide};
-use crate::device::{Format, Mut, Ref};
+use crate::cuda::launch::{Blocks, In, MOST_SHARED, MayIn, Narrow, Number, Out, Wide};
+use crate::device::{Failure, Format, Mut, Ref};
+use crate::shapes::Lengths;
 
 crate::cuda::launch::kernels! {
     fn attend[X]<X, X>(
@@ -41,6 +42,21 @@ crate::cuda::launch::kernels! {
 
 /// Threads of a block, and scores of a tile.
 const TILE: usize = 128;
+
+/// What the kernel that shares most numbers among a block shares: two rows of keys and values, and of scores.
+const fn most_shared(width: usize, value: usize) -> usize {
+    2 * (width + value + TILE)
+}
+
+/// Whether heads are narrow enough for a block.
+pub(crate) fn fits(lengths: &Lengths) -> Result<(), Failure> {
+    let (width, value) = (lengths.query_key, lengths.value);
+    if most_shared(width, value) <= MOST_SHARED {
+        return Ok(());
+    }
+    let what = format!("attention by heads of width {width}, of values {value}");
+    Err(Failure { what, error: format!("the two are {} together at most", MOST_SHARED / 2 - TILE) })
+}
 
 impl Attend for Cuda {
     fn attend<X: Format>(
@@ -83,7 +99,7 @@ impl Attend for Cuda {
             assert!(d_sinks.len() == heads && sinks.len() == heads, "a sink for each head");
             attend_sinks(self, Blocks::of(heads, 256), d_sinks, delta, lse, sinks, batch, sequence, heads);
         }
-        let blocks = Blocks::of(keys, TILE).sharing(2 * (width + value + TILE));
+        let blocks = Blocks::of(keys, TILE).sharing(most_shared(width, value));
         attend_keys(
             self, blocks, dk, dv, d_o, lse, delta, q, k, v, keys, sequence, heads, kv_heads, width, value, window,
             scale,

@@ -86,6 +86,31 @@ impl Handles {
     }
 }
 
+/// Counts calls of a sort, one of which is to fail.
+#[derive(Debug, Default)]
+pub struct Planned {
+    count: AtomicU64,
+    fails: AtomicU64,
+}
+
+impl Planned {
+    fn new(fails: u64) -> Self {
+        Self { count: AtomicU64::new(0), fails: AtomicU64::new(fails) }
+    }
+
+    /// Counts one; gives its number if it is the one that is to fail.
+    fn next(&self) -> Option<u64> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        (number == self.fails.load(Ordering::Relaxed)).then_some(number)
+    }
+
+    /// The `n`-th from now on fails; 0 for none.
+    pub fn fail(&self, n: u64) {
+        let at = if n == 0 { 0 } else { self.count.load(Ordering::Relaxed) + n };
+        self.fails.store(at, Ordering::Relaxed);
+    }
+}
+
 /// The driver of a process.
 #[derive(Debug)]
 pub struct Driver {
@@ -93,8 +118,10 @@ pub struct Driver {
     pub config: Config,
     devices: Vec<Mutex<Device>>,
     handles: Mutex<Handles>,
-    allocations: AtomicU64,
-    fail_allocation: AtomicU64,
+    /// Allocations.
+    pub allocations: Planned,
+    /// Copies, fills, launches, products.
+    pub work: Planned,
 }
 
 thread_local! {
@@ -127,8 +154,8 @@ impl Driver {
             config,
             devices: (0..config.devices).map(device).collect(),
             handles: Mutex::new(Handles { next: 1 << 12, ..Handles::default() }),
-            allocations: AtomicU64::new(0),
-            fail_allocation: AtomicU64::new(config.fail_allocation),
+            allocations: Planned::new(config.fail_allocation),
+            work: Planned::new(config.fail_work),
         }
     }
 
@@ -187,8 +214,7 @@ impl Driver {
             _ => self.current()?,
         };
         let mut device = self.working(ordinal)?;
-        let number = self.allocations.fetch_add(1, Ordering::Relaxed) + 1;
-        if number == self.fail_allocation.load(Ordering::Relaxed) {
+        if let Some(number) = self.allocations.next() {
             let text = format!("allocation {number}, of {bytes} bytes, is the one that is to fail");
             return Err(Fault::new(Code::OutOfMemory, text));
         }
@@ -200,10 +226,15 @@ impl Driver {
         device.memory.allocate(bytes, pool)
     }
 
-    /// The `n`-th allocation from now on fails; 0 for none.
-    pub fn fail_allocation(&self, n: u64) {
-        let at = if n == 0 { 0 } else { self.allocations.load(Ordering::Relaxed) + n };
-        self.fail_allocation.store(at, Ordering::Relaxed);
+    /// Whether a copy, fill, launch or product is not the one that is to fail.
+    ///
+    /// # Errors
+    /// If it is. Nothing was done then, and the device goes on.
+    pub fn may_work(&self, what: &str) -> Result<(), Fault> {
+        self.work.next().map_or(Ok(()), |number| {
+            let text = format!("{what}, number {number} of what is asked for, is the one that is to fail");
+            Err(Fault::new(Code::LaunchOutOfResources, text))
+        })
     }
 
     /// Copies between devices or within one.
@@ -214,6 +245,7 @@ impl Driver {
         if bytes == 0 {
             return Ok(());
         }
+        self.may_work("a copy")?;
         let taken = self.working(self.owner(from)?)?.memory.extract(from, bytes).map_err(|f| as_argument(&f))?;
         self.working(self.owner(to)?)?.memory.insert(to, &taken).map_err(|f| as_argument(&f))
     }
@@ -323,6 +355,7 @@ impl Driver {
         }
         let mut device = self.working(ordinal)?;
         check_pointers(entry, order.parameters, &device.memory)?;
+        self.may_work(&entry.name)?;
         if self.config.rules.is_dry {
             return Ok(());
         }
@@ -514,6 +547,22 @@ mod tests {
         assert_eq!(d.launch(&kernel, &order).unwrap_err().code, Code::InvalidHandle);
         d.unload(module).unwrap();
         assert_eq!(d.global(module, "count").unwrap_err().code, Code::InvalidHandle);
+    }
+
+    #[test]
+    fn a_launch_or_a_copy_that_is_to_fail_does_and_the_device_goes_on() {
+        let d = driver(&[("STAND_IN_FAIL_WORK", "2")]);
+        let module = d.load(TEXT).unwrap();
+        let kernel = d.kernel(d.function(module, "set").unwrap()).unwrap();
+        let at = d.allocate(8, Source::CurrentPool).unwrap();
+        let order = Order { grid: [1; 3], block: [1; 3], dynamic_shared: 0, parameters: &parameters(at, 9) };
+        d.launch(&kernel, &order).unwrap();
+        assert_eq!(d.copy(at + 4, at, 4).unwrap_err().code, Code::LaunchOutOfResources);
+        d.copy(at + 4, at, 4).unwrap();
+        assert_eq!(d.device(0).unwrap().memory.load(at + 4, 4, &mut 0).unwrap(), 9);
+        d.work.fail(1);
+        assert_eq!(d.launch(&kernel, &order).unwrap_err().code, Code::LaunchOutOfResources);
+        d.launch(&kernel, &order).unwrap();
     }
 
     #[test]
