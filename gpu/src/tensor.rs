@@ -1,6 +1,7 @@
 //! Tensors: memory of a device under a name of the inventory, with its dimensions and its format in the type. All are
 //! matrices, whose rows and columns may be several dimensions behind one another.
 
+use crate::checkpoint::CheckpointError;
 use crate::comm::CommError;
 use crate::device::{Element, Memory, Mut, OutOfMemory, Ref};
 use crate::ledger::{Ledger, LedgerError, Ticket};
@@ -24,6 +25,8 @@ pub enum StepError {
     },
     /// A peer does not do its part.
     Comm(CommError),
+    /// A checkpoint is not written, or not read.
+    Checkpoint(Box<CheckpointError>),
     /// Something else, in words.
     Other(String),
 }
@@ -31,6 +34,12 @@ pub enum StepError {
 impl From<CommError> for StepError {
     fn from(error: CommError) -> Self {
         Self::Comm(error)
+    }
+}
+
+impl From<CheckpointError> for StepError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
     }
 }
 
@@ -45,6 +54,7 @@ impl fmt::Display for StepError {
         match self {
             Self::Ledger(error) => error.fmt(f),
             Self::Comm(error) => error.fmt(f),
+            Self::Checkpoint(error) => error.fmt(f),
             Self::OutOfMemory { name, device } => write!(f, "`{name}`: {device}"),
             Self::Other(text) => f.write_str(text),
         }
