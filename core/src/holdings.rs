@@ -264,7 +264,11 @@ impl List<'_> {
             let is_twice = architecture.layers.beside == Beside::TwoBlocks && of.moe;
             if is_twice {
                 for block in 0..2 {
-                    self.take(Kind::Layer(Layer { moe: false, hash: false, once: false, ..of }), Some(layer), Some(block))?;
+                    self.take(
+                        Kind::Layer(Layer { moe: false, hash: false, once: false, ..of }),
+                        Some(layer),
+                        Some(block),
+                    )?;
                 }
                 let alone = Layer { slots: [false; 4], dense: false, ..of };
                 self.take(Kind::Layer(alone), Some(layer), None)?;
@@ -274,7 +278,8 @@ impl List<'_> {
         }
         for depth in 0..chunk.mtp {
             let moe = architecture.layers.moe > 0;
-            let of = Layer { slots: [true, false, false, false], dense: !moe, moe, hash: false, mtp: true, once: false };
+            let of =
+                Layer { slots: [true, false, false, false], dense: !moe, moe, hash: false, mtp: true, once: false };
             self.take(Kind::Layer(of), Some(architecture.layers.count() + depth), None)?;
         }
         if chunk.head {
@@ -359,7 +364,8 @@ impl Plan {
             matches!(dim.symbol, Symbol::Projected | Symbol::Mixed) && dim.over == Over::Tp && dim.local < dim.global
         };
         if first.shape.iter().any(is_stacked) {
-            let why = "ranks hold their heads of several matrices that stand below one another, in an order of their own";
+            let why =
+                "ranks hold their heads of several matrices that stand below one another, in an order of their own";
             return Err(Unplaced { key: "mixer", why });
         }
         Ok(Holding {

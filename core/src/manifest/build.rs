@@ -128,7 +128,11 @@ impl List<'_> {
         let elements = of.elements();
         let weights = self.shards(ranks, of.expert_group, 0..elements, |replica| {
             let each = elements.div_ceil(of.shards);
-            if of.shards == 1 { 0..elements } else { (replica * each).min(elements)..((replica + 1) * each).min(elements) }
+            if of.shards == 1 {
+                0..elements
+            } else {
+                (replica * each).min(elements)..((replica + 1) * each).min(elements)
+            }
         });
         let states = if of.is_buffer || self.plan.spec().layout.served().is_some() {
             Vec::new()

@@ -103,10 +103,11 @@ impl<'s> Reader<'s> {
             let number = usize::try_from(at / BLOCK as u64).map_err(|_| beyond())?;
             let from = usize::try_from(at % BLOCK as u64).map_err(|_| beyond())?;
             self.load(number)?;
-            let here = self.block.get(from..).filter(|here| !here.is_empty()).ok_or_else(|| Fault::Length {
-                has: self.sums.bytes,
-                written: at.saturating_add(1),
-            })?;
+            let here = self
+                .block
+                .get(from..)
+                .filter(|here| !here.is_empty())
+                .ok_or_else(|| Fault::Length { has: self.sums.bytes, written: at.saturating_add(1) })?;
             let len = here.len().min(out.len());
             let (now, rest) = out.split_at_mut(len);
             now.copy_from_slice(&here[..len]);

@@ -71,9 +71,9 @@ impl Document {
         let wrong = |what: &str| CheckpointError::manifest(path, what);
         let bytes = fs::read(path).map_err(CheckpointError::io(path, "reading"))?;
         let text = core::str::from_utf8(&bytes).map_err(|_| wrong("the manifest is corrupt: it is no UTF-8"))?;
-        let line = text.split_once('\n').filter(|(line, rest)| {
-            *line == format!("{{\"checksum\":\"{}\",", checksum(rest.as_bytes()))
-        });
+        let line = text
+            .split_once('\n')
+            .filter(|(line, rest)| *line == format!("{{\"checksum\":\"{}\",", checksum(rest.as_bytes())));
         let Some((_, rest)) = line else {
             return Err(wrong("the manifest is corrupt: its checksum is another, or it has none"));
         };
@@ -110,9 +110,11 @@ pub(crate) fn latest(name: &str, sum: &str) -> String {
 /// Which checkpoint is the newest of a folder, and the checksum of its manifest.
 pub(crate) fn newest(folder: &Path) -> Result<(String, String), CheckpointError> {
     let path = folder.join(LATEST);
-    let text = fs::read_to_string(&path).map_err(CheckpointError::io(&path, "reading which checkpoint is the newest"))?;
+    let text =
+        fs::read_to_string(&path).map_err(CheckpointError::io(&path, "reading which checkpoint is the newest"))?;
     let split = text.trim_end().split_once(' ').filter(|(name, sum)| text == latest(name, sum));
-    let (name, sum) = split.ok_or_else(|| CheckpointError::manifest(&path, "it names no checkpoint and its checksum"))?;
+    let (name, sum) =
+        split.ok_or_else(|| CheckpointError::manifest(&path, "it names no checkpoint and its checksum"))?;
     if !is_plain(name) {
         return Err(CheckpointError::manifest(&path, format!("`{name}` is no name of a folder beside it")));
     }

@@ -97,7 +97,9 @@ impl<'s> Shard<'s> {
         };
         let of = |key: &str| header.metadata().as_ref().and_then(|metadata| metadata.get(key));
         if of(CHECKPOINT).map(String::as_str) != Some(id) || of(RANK) != Some(&rank.to_string()) {
-            return Err(stranger(&header, id, rank).unwrap_or(Fault::Foreign { what: "it does not say of which".into() }));
+            return Err(
+                stranger(&header, id, rank).unwrap_or(Fault::Foreign { what: "it does not say of which".into() })
+            );
         }
         if data + header.data_len() as u64 != sums.bytes {
             return Err(Fault::Length { has: sums.bytes, written: data + header.data_len() as u64 });

@@ -19,7 +19,8 @@ pub(crate) fn document(document: &Document) -> Result<(), String> {
         if !is_plain(name) {
             return Err(format!("`{name}` is no name of a file in the manifest's folder"));
         }
-        if file.rank >= manifest.world || !files.insert((0, file.rank.to_string())) || !files.insert((1, name.clone())) {
+        if file.rank >= manifest.world || !files.insert((0, file.rank.to_string())) || !files.insert((1, name.clone()))
+        {
             return Err(format!("the file `{name}` of rank {} is listed twice, or of no rank", file.rank));
         }
     }
@@ -56,7 +57,10 @@ fn tensor(manifest: &Manifest, tensor: &Tensor) -> Result<(), String> {
     let element = dtype(element).ok_or_else(|| format!("it is of format {element}, which no step has"))?;
     let dims = shape.len();
     let is_padded = |(logical, padded): (&u64, &u64)| logical <= padded;
-    if dims == 0 || dims > DIMENSIONS_MAX || padded.len() != dims || !shape.iter().zip(padded).all(is_padded)
+    if dims == 0
+        || dims > DIMENSIONS_MAX
+        || padded.len() != dims
+        || !shape.iter().zip(padded).all(is_padded)
         || shape[1..] != padded[1..]
     {
         return Err(format!("its shape is {shape:?}, padded {padded:?}"));
@@ -77,8 +81,10 @@ fn tensor(manifest: &Manifest, tensor: &Tensor) -> Result<(), String> {
 
 fn slice(manifest: &Manifest, tensor: &Tensor, slice: &Slice) -> Result<(), String> {
     let (part, dims) = (&slice.part, tensor.padded.len());
-    let is_inside = |((start, len), all): ((&u64, &u64), &u64)| *len > 0 && start.checked_add(*len).is_some_and(|end| end <= *all);
-    if part.start.len() != dims || part.shape.len() != dims
+    let is_inside =
+        |((start, len), all): ((&u64, &u64), &u64)| *len > 0 && start.checked_add(*len).is_some_and(|end| end <= *all);
+    if part.start.len() != dims
+        || part.shape.len() != dims
         || !part.start.iter().zip(&part.shape).zip(&tensor.padded).all(is_inside)
     {
         return Err("it lies outside the tensor".to_owned());
@@ -95,7 +101,11 @@ fn slice(manifest: &Manifest, tensor: &Tensor, slice: &Slice) -> Result<(), Stri
                 return Err(format!("elements {:?} lie outside of it", shard.range()));
             }
             if shard.writer.is_some_and(|writer| !are_ranks(&shard.ranks, manifest.world) || !shard.has(writer)) {
-                return Err(format!("rank {:?} writes elements {:?} of it, and does not hold them", shard.writer, shard.range()));
+                return Err(format!(
+                    "rank {:?} writes elements {:?} of it, and does not hold them",
+                    shard.writer,
+                    shard.range()
+                ));
             }
         }
         if held.ranks.is_empty() || !are_ranks(&held.ranks, manifest.world) {

@@ -345,7 +345,8 @@ impl<'m, D: Device, M: Format, V: Each<D>> Over<'_, 'm, D, M, V> {
     /// The rank's share of a tensor's state.
     fn state(&mut self, mine: &Mine<'_>, place: &Place, flat: Flat) -> Result<(), StepError> {
         let Some(shard) = mine.held.states.iter().find(|shard| shard.has(self.rank)) else { return Ok(()) };
-        let (range, first, len) = (&self.shards[usize::from(flat.expert)], address(shard.first), address(shard.elements));
+        let (range, first, len) =
+            (&self.shards[usize::from(flat.expert)], address(shard.first), address(shard.elements));
         let start = flat.start + first;
         if start < range.start || start + len > range.end {
             return Err(disagree(place, &format!("the state of elements {:?}", shard.range())));
