@@ -236,11 +236,27 @@ enum Kind {
 struct Layer {
     slots: [bool; 4],
     dense: bool,
-    moe: bool,
-    hash: bool,
-    mtp: bool,
-    /// Whether what it has once, of two blocks, is among this.
-    once: bool,
+    experts: Experts,
+    of: Of,
+}
+
+/// Whether a layer has experts, and how they are found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Experts {
+    None,
+    Scored,
+    LookedUp,
+}
+
+/// What a layer is part of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    /// The model: it has what layers have once.
+    Model,
+    /// A layer of two blocks: it is one of them.
+    Layer,
+    /// A module for multi-token prediction.
+    Module,
 }
 
 struct List<'p> {
@@ -261,25 +277,20 @@ impl List<'_> {
         }
         for layer in chunk.range() {
             let of = self.layer(layer);
-            let is_twice = architecture.layers.beside == Beside::TwoBlocks && of.moe;
-            if is_twice {
+            if architecture.layers.beside == Beside::TwoBlocks && of.experts != Experts::None {
                 for block in 0..2 {
-                    self.take(
-                        Kind::Layer(Layer { moe: false, hash: false, once: false, ..of }),
-                        Some(layer),
-                        Some(block),
-                    )?;
+                    let one = Layer { experts: Experts::None, of: Of::Layer, ..of };
+                    self.take(Kind::Layer(one), Some(layer), Some(block))?;
                 }
-                let alone = Layer { slots: [false; 4], dense: false, ..of };
-                self.take(Kind::Layer(alone), Some(layer), None)?;
+                self.take(Kind::Layer(Layer { slots: [false; 4], dense: false, ..of }), Some(layer), None)?;
             } else {
                 self.take(Kind::Layer(of), Some(layer), None)?;
             }
         }
         for depth in 0..chunk.mtp {
-            let moe = architecture.layers.moe > 0;
-            let of =
-                Layer { slots: [true, false, false, false], dense: !moe, moe, hash: false, mtp: true, once: false };
+            let (dense, experts) =
+                if architecture.layers.moe > 0 { (false, Experts::Scored) } else { (true, Experts::None) };
+            let of = Layer { slots: [true, false, false, false], dense, experts, of: Of::Module };
             self.take(Kind::Layer(of), Some(architecture.layers.count() + depth), None)?;
         }
         if chunk.head {
@@ -294,17 +305,22 @@ impl List<'_> {
     fn layer(&self, layer: u64) -> Layer {
         let architecture = &self.plan.spec().architecture;
         let layers = &architecture.layers;
-        let moe = layers.has_experts(layer);
         let before = || (0..layer).filter(|layer| layers.has_experts(*layer)).count() as u64;
-        let hash = moe && architecture.experts.hash_layers > 0 && before() < architecture.experts.hash_layers;
+        let experts = if !layers.has_experts(layer) {
+            Experts::None
+        } else if architecture.experts.hash_layers > 0 && before() < architecture.experts.hash_layers {
+            Experts::LookedUp
+        } else {
+            Experts::Scored
+        };
+        let is_beside = experts != Experts::None && layers.beside != Beside::None;
         if layers.list.is_none() {
-            let dense = !moe || layers.beside != Beside::None;
-            return Layer { slots: [true, false, false, false], dense, moe, hash, mtp: false, once: true };
+            let dense = experts == Experts::None || is_beside;
+            return Layer { slots: [true, false, false, false], dense, experts, of: Of::Model };
         }
         let has = |kind| layers.list.has(kind, layer);
         let slots = Slot::ALL.map(|slot| has(LayerKind::ALL[slot as usize]));
-        let dense = has(LayerKind::Dense) || moe && layers.beside == Beside::Dense;
-        Layer { slots, dense, moe, hash, mtp: false, once: true }
+        Layer { slots, dense: has(LayerKind::Dense) || is_beside, experts, of: Of::Model }
     }
 
     fn take(&mut self, kind: Kind, layer: Option<u64>, block: Option<u64>) -> Result<(), Unplaced> {
@@ -335,12 +351,13 @@ impl Plan {
             Kind::Head => counts.head = Count::ONE,
             Kind::Layer(of) => {
                 counts.mixers = of.slots.map(count_if);
-                (counts.dense, counts.moe, counts.mtp) = (count_if(of.dense), count_if(of.moe), count_if(of.mtp));
+                (counts.dense, counts.moe) = (count_if(of.dense), count_if(of.experts != Experts::None));
+                counts.mtp = count_if(of.of == Of::Module);
                 buffers = Buffers {
-                    layers: u64::from(of.once),
+                    layers: u64::from(of.of == Of::Model),
                     mixer: u64::from(of.slots[Slot::Mixer as usize]),
-                    moe: u64::from(of.moe && !of.hash),
-                    hash: u64::from(of.hash),
+                    moe: u64::from(of.experts == Experts::Scored),
+                    hash: u64::from(of.experts == Experts::LookedUp),
                 };
             }
         }
@@ -393,8 +410,9 @@ impl Plan {
             match axes.last_mut() {
                 Some(last) if dim.local == dim.global && are_one(before, dim) => {
                     let each = dim.global;
-                    let lengths = [&mut last.logical, &mut last.global, &mut last.local];
-                    lengths.into_iter().for_each(|length| *length *= each);
+                    for length in [&mut last.logical, &mut last.global, &mut last.local] {
+                        *length *= each;
+                    }
                 }
                 _ => {
                     let Dim { symbol, global, local, over } = *dim;

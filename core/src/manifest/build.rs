@@ -95,12 +95,11 @@ impl List<'_> {
         let mut layers: Vec<u64> = Vec::new();
         let mut known: BTreeMap<Split, Vec<(Part, Vec<u64>)>> = BTreeMap::new();
         for holding in &holdings {
-            let stage_layer = holding.layer.map(|layer| match layers.iter().position(|known| *known == layer) {
-                Some(place) => place as u64,
-                None => {
+            let stage_layer = holding.layer.map(|layer| {
+                if !layers.contains(&layer) {
                     layers.push(layer);
-                    layers.len() as u64 - 1
                 }
+                layers.iter().position(|known| *known == layer).unwrap_or(0) as u64
             });
             let split: Split = holding.axes.iter().map(|axis| (axis.over as u8, axis.global, axis.local)).collect();
             let parts = known.entry(split).or_insert_with(|| self.parts(stage, holding));
@@ -185,34 +184,30 @@ impl List<'_> {
 
     fn add(&mut self, holding: &Holding, held: Vec<(Part, Held)>) {
         let name = holding.tensor();
-        let place = match self.places.get(&name) {
-            Some(place) => *place,
-            None => {
-                self.tensors.push(Tensor {
-                    name: name.clone(),
-                    layer: holding.layer,
-                    module: holding.module.name().to_owned(),
-                    buffer: holding.is_buffer,
-                    expert_group: holding.expert_group,
-                    element: holding.element.name.to_owned(),
-                    shape: holding.axes.iter().map(|axis| axis.logical).collect(),
-                    padded: holding.axes.iter().map(|axis| axis.global).collect(),
-                    slices: Vec::new(),
-                });
-                self.places.insert(name, self.tensors.len() - 1);
-                self.tensors.len() - 1
-            }
-        };
+        let next = self.tensors.len();
+        let place = *self.places.entry(name.clone()).or_insert(next);
+        if place == next {
+            self.tensors.push(Tensor {
+                name,
+                layer: holding.layer,
+                module: holding.module.name().to_owned(),
+                buffer: holding.is_buffer,
+                expert_group: holding.expert_group,
+                element: holding.element.name.to_owned(),
+                shape: holding.axes.iter().map(|axis| axis.logical).collect(),
+                padded: holding.axes.iter().map(|axis| axis.global).collect(),
+                slices: Vec::new(),
+            });
+        }
         let has_experts = holding.axes[0].symbol == Symbol::Experts;
         for (part, held) in held {
             let slices = &mut self.tensors[place].slices;
-            match slices.iter_mut().find(|slice| slice.part == part) {
-                Some(slice) => slice.held.push(held),
-                None => {
-                    let experts = if has_experts { self.orders.within(holding.layer, &part) } else { Vec::new() };
-                    slices.push(Slice { part, experts, held: vec![held] });
-                }
+            if let Some(slice) = slices.iter_mut().find(|slice| slice.part == part) {
+                slice.held.push(held);
+                continue;
             }
+            let experts = if has_experts { self.orders.within(holding.layer, &part) } else { Vec::new() };
+            slices.push(Slice { part, experts, held: vec![held] });
         }
     }
 }

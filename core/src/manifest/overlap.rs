@@ -29,6 +29,9 @@ pub struct Run {
 }
 
 /// What two pieces of a tensor share, in the order of the second one's elements.
+///
+/// # Errors
+/// What is made of a run refuses it.
 pub fn overlaps<E>(from: &Piece<'_>, to: &Piece<'_>, mut each: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
     let dims = to.part.shape.len();
     if from.part.shape.len() != dims || dims == 0 {
@@ -36,9 +39,9 @@ pub fn overlaps<E>(from: &Piece<'_>, to: &Piece<'_>, mut each: impl FnMut(Run) -
     }
     // What they share along dimensions behind the first one: places in either, and how many.
     let mut shared = vec![Shared::default(); dims];
-    for dim in 1..dims {
+    for (dim, shared) in shared.iter_mut().enumerate().skip(1) {
         match Shared::along(from.part, to.part, dim) {
-            Some(along) => shared[dim] = along,
+            Some(along) => *shared = along,
             None => return Ok(()),
         }
     }

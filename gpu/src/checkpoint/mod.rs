@@ -206,7 +206,7 @@ pub struct Files<'s> {
 /// The most bytes that are read at once.
 const CHUNK: u64 = 1 << 20;
 
-impl<'s> Files<'s> {
+impl Files<'_> {
     /// Reads what a piece of a tensor has of elements, padding apart, and hands it over run by run: from which of the piece's
     /// elements on, and their bytes. Returns how many elements there were.
     ///

@@ -91,7 +91,7 @@ fn slice(manifest: &Manifest, tensor: &Tensor, slice: &Slice) -> Result<(), Stri
     }
     let experts: BTreeSet<&u64> = slice.experts.iter().collect();
     let is_each_once = slice.experts.len() as u64 == part.shape[0] && experts.len() == slice.experts.len();
-    if !slice.experts.is_empty() && !(is_each_once && experts.iter().all(|expert| **expert < tensor.padded[0])) {
+    if !(slice.experts.is_empty() || is_each_once && experts.iter().all(|expert| **expert < tensor.padded[0])) {
         return Err(format!("it has the experts {:?}", slice.experts));
     }
     for held in &slice.held {
@@ -127,12 +127,14 @@ fn are_ranks(list: &[Ranks], world: u64) -> bool {
 fn tiled<'t>(tensor: &'t Tensor, what: &str, of: impl Fn(&'t Held) -> &'t [Shard]) -> Result<(), String> {
     let mut pieces: Vec<(Piece<'t>, u64)> = Vec::new();
     for slice in &tensor.slices {
-        for shard in slice.held.iter().flat_map(|held| of(held)).filter(|shard| shard.writer.is_some()) {
+        for shard in slice.held.iter().flat_map(&of).filter(|shard| shard.writer.is_some()) {
             pieces.push((piece(slice, shard), shard.writer.unwrap_or(0)));
         }
     }
     let mut by_rank: BTreeMap<u64, usize> = BTreeMap::new();
-    pieces.iter().for_each(|(_, writer)| *by_rank.entry(*writer).or_default() += 1);
+    for (_, writer) in &pieces {
+        *by_rank.entry(*writer).or_default() += 1;
+    }
     if let Some((rank, _)) = by_rank.iter().find(|(_, count)| **count > 1) {
         return Err(format!("rank {rank} has {what} of it twice"));
     }

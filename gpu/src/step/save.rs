@@ -510,4 +510,4 @@ impl<D: Memory> Each<D> for Read<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;
