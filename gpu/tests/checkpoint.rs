@@ -157,14 +157,14 @@ fn pair(rng: &mut fastrand::Rng) -> Option<[Plan; 2]> {
 #[test]
 fn random_pairs_of_layouts() {
     let mut rng = fastrand::Rng::with_seed(8);
-    let pairs = core::iter::repeat_with(|| pair(&mut rng)).flatten().take(40);
+    let pairs = core::iter::repeat_with(|| pair(&mut rng)).flatten().take(24);
     let (mut ranks, mut count) = ([0, 0], 0);
     for [one, other] in pairs {
         there_and_back_of(&format!("pair-{count}"), &one, &other);
         ranks = [ranks[0] + one.world(), ranks[1] + other.world()];
         count += 1;
     }
-    assert!(count == 40 && ranks[0] > 80 && ranks[1] > 80, "{count} pairs of {ranks:?} ranks");
+    assert!(count == 24 && ranks[0] > 50 && ranks[1] > 50, "{count} pairs of {ranks:?} ranks");
 }
 
 /// A model with whatever is laid out in a way of its own.

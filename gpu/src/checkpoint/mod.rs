@@ -25,7 +25,7 @@ use moe_model_core::Spec;
 use moe_model_core::manifest::{Manifest, Piece, Slice, Tensor, overlaps};
 use safetensors::Dtype;
 use shard::{Entry, Shard, dtype, size};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -192,16 +192,20 @@ impl Saved {
     /// Begins to read.
     #[must_use]
     pub fn files(&self) -> Files<'_> {
-        Files { saved: self, open: None, bytes: Vec::new() }
+        Files { saved: self, open: VecDeque::new(), bytes: Vec::new() }
     }
 }
 
-/// The files of a checkpoint while it is read: one of them is open.
+/// The files of a checkpoint while it is read.
 pub struct Files<'s> {
     saved: &'s Saved,
-    open: Option<(u64, Shard<'s>)>,
+    /// Those that are open, by their ranks: the one that was read last in front.
+    open: VecDeque<(u64, Shard<'s>)>,
     bytes: Vec<u8>,
 }
+
+/// The most files that are open at once, of each of which a block is held.
+const OPEN_MAX: usize = 16;
 
 /// The most bytes that are read at once.
 const CHUNK: u64 = 1 << 20;
@@ -257,13 +261,16 @@ impl Files<'_> {
 
     /// Where a tensor of a rank's file begins.
     fn find(&mut self, rank: u64, entry: &Entry) -> Result<u64, Fault> {
-        let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == rank);
-        if !is_open {
-            let (saved, file) = (self.saved, self.saved.listed(rank).ok_or(Fault::Missing)?);
-            let shard = Shard::open(&saved.folder.join(&file.name), &file.sums, &saved.document.checkpoint, rank)?;
-            self.open = Some((rank, shard));
+        match self.open.iter().position(|(open, _)| *open == rank) {
+            Some(place) => self.open.swap(0, place),
+            None => {
+                let (saved, file) = (self.saved, self.saved.listed(rank).ok_or(Fault::Missing)?);
+                let shard = Shard::open(&saved.folder.join(&file.name), &file.sums, &saved.document.checkpoint, rank)?;
+                self.open.truncate(OPEN_MAX - 1);
+                self.open.push_front((rank, shard));
+            }
         }
-        self.open.as_ref().ok_or(Fault::Missing)?.1.find(entry)
+        self.open.front().ok_or(Fault::Missing)?.1.find(entry)
     }
 
     fn run(
@@ -275,7 +282,7 @@ impl Files<'_> {
         size: u64,
         see: &mut impl FnMut(u64, &[u8]),
     ) -> Result<(), Fault> {
-        let Some((_, shard)) = &mut self.open else { return Err(Fault::Missing) };
+        let Some((_, shard)) = self.open.front_mut() else { return Err(Fault::Missing) };
         let (most, mut done) = (CHUNK / size.max(1), 0);
         while done < len {
             let now = most.min(len - done);
