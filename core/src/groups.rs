@@ -60,6 +60,8 @@ impl Group {
 
 /// The members of one group: evenly spaced ranks, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Ranks {
     /// The first member.
     pub first: u64,

@@ -28,9 +28,13 @@ pub mod events;
 #[cfg(feature = "alloc")]
 pub mod explain;
 pub mod groups;
+#[cfg(feature = "alloc")]
+pub mod holdings;
 pub mod inventory;
 mod key;
 pub mod law;
+#[cfg(feature = "alloc")]
+pub mod manifest;
 pub mod misread;
 mod mixers;
 mod nearest;

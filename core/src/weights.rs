@@ -384,7 +384,7 @@ pub(crate) const fn flat(tally: &Tally, plan: &Plan, expert: bool, from: ZeroSta
 }
 
 /// The parameters of a group that a rank keeps the state of, which is sharded from some ZeRO stage on.
-const fn share(parameters: u64, plan: &Plan, expert: bool, from: ZeroStage) -> u64 {
+pub(crate) const fn share(parameters: u64, plan: &Plan, expert: bool, from: ZeroStage) -> u64 {
     let zero = &plan.spec().layout.zero;
     let stage = if expert { zero.expert } else { zero.dense };
     let shards = plan.replicas(expert);

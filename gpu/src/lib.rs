@@ -3,6 +3,8 @@
 //! device, which looks for the driver when it is asked for one.
 
 #[cfg(feature = "step")]
+pub mod checkpoint;
+#[cfg(feature = "step")]
 pub mod comm;
 #[cfg(feature = "cuda")]
 pub mod cuda;

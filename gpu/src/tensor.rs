@@ -1,6 +1,7 @@
 //! Tensors: memory of a device under a name of the inventory, with its dimensions and its format in the type. All are
 //! matrices, whose rows and columns may be several dimensions behind one another.
 
+use crate::checkpoint::CheckpointError;
 use crate::comm::CommError;
 use crate::device::{DeviceError, Element, Failure, Memory, Mut, OutOfMemory, Ref};
 use crate::ledger::{Ledger, LedgerError, Ticket};
@@ -26,6 +27,8 @@ pub enum StepError {
     Device(Failure),
     /// A peer does not do its part.
     Comm(CommError),
+    /// A checkpoint is not written, or not read.
+    Checkpoint(Box<CheckpointError>),
     /// Something else, in words.
     Other(String),
 }
@@ -52,6 +55,12 @@ impl StepError {
     }
 }
 
+impl From<CheckpointError> for StepError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
+    }
+}
+
 impl From<LedgerError> for StepError {
     fn from(error: LedgerError) -> Self {
         Self::Ledger(error)
@@ -64,6 +73,7 @@ impl fmt::Display for StepError {
             Self::Ledger(error) => error.fmt(f),
             Self::Device(failure) => failure.fmt(f),
             Self::Comm(error) => error.fmt(f),
+            Self::Checkpoint(error) => error.fmt(f),
             Self::OutOfMemory { name, device } => write!(f, "`{name}`: {device}"),
             Self::Other(text) => f.write_str(text),
         }

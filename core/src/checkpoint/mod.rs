@@ -13,6 +13,8 @@ mod whole;
 
 pub use naming::{Naming, Op, Stored};
 #[cfg(feature = "alloc")]
+pub(crate) use whole::are_one;
+#[cfg(feature = "alloc")]
 pub use {
     pattern::Pattern,
     tensors::{Kind, Tensor},

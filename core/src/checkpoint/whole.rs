@@ -43,7 +43,7 @@ fn flat(shape: &[Dim; 4]) -> Vec<u64> {
 }
 
 /// Whether two dimensions behind each other are heads and the width of each.
-fn are_one(heads: &Dim, width: &Dim) -> bool {
+pub(crate) fn are_one(heads: &Dim, width: &Dim) -> bool {
     match heads.symbol {
         Symbol::Heads | Symbol::KvHeads => true,
         Symbol::IndexerHeads => width.symbol == Symbol::IndexerDim,

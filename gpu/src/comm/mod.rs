@@ -201,6 +201,27 @@ impl Comm {
         carrier.exchange(group, ranks, operation.name(), sent).map(Some)
     }
 
+    /// A message of every rank of the world, in the order of ranks; its own where it is alone.
+    pub(crate) fn everyone(&self, operation: &'static str, own: Vec<u8>) -> Result<Vec<Vec<u8>>, CommError> {
+        let mut known = vec![own];
+        let Some(carrier) = &self.carrier else { return Ok(known) };
+        // Each passes on what it knows along one axis after the other, the fastest first. It is no part of a step, and not
+        // counted.
+        for group in [Group::Tp, Group::CpDp, Group::Pp] {
+            let packed: Vec<u8> = known.iter().flat_map(|message| packed(message)).collect();
+            let ranks = self.plan.group(group, self.rank);
+            let members = usize::try_from(ranks.count).expect("members are addresses");
+            let received = carrier.exchange(group, ranks, operation, vec![packed; members])?;
+            known = Vec::new();
+            for (message, rank) in received.iter().zip(ranks) {
+                let how = || "its message has another end".to_owned();
+                let disagree = || CommError::Disagree { rank, group, operation, how: how() };
+                known.extend(unpacked(message).ok_or_else(disagree)?);
+            }
+        }
+        Ok(known)
+    }
+
     /// What every member of the rank's group of a kind has, in the order of ranks, of which each has as much; none where it is
     /// alone.
     fn all<D: Memory, C, R, E: Element>(
@@ -543,6 +564,23 @@ impl Comm {
         has_length(&bytes, of.raw().len() * size_of::<E>(), (rank, Group::Pp, "receive"))?;
         Ok(Some(bytes))
     }
+}
+
+/// A message with its length in front of it.
+fn packed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u64).to_le_bytes()[..], message].concat()
+}
+
+/// Messages with their lengths in front of them, if that is all there is.
+fn unpacked(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (message, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        messages.push(message.to_vec());
+        bytes = rest;
+    }
+    Some(messages)
 }
 
 /// Whether a rank's message is as long as the tensor that it is for.

@@ -32,6 +32,7 @@ use context::Context;
 use core::ops::Range;
 use model::{Losses, Model};
 use moe_model_core::events::Work;
+use moe_model_core::manifest::Orders;
 use moe_model_core::spec::ZeroGroups;
 use moe_model_core::{Phase, Plan};
 use params::{Gradients, States, Visit};
@@ -106,6 +107,8 @@ pub struct Step<D: Device, S: Shapes, E: Format, M: Format = f32> {
     numerics: Numerics,
     load: Load,
     comm: Comm,
+    /// In which order it holds experts.
+    orders: Orders,
     steps: i32,
     model: Model<D, S, E>,
     gradients: Gradients<D>,
@@ -180,6 +183,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
             numerics,
             load: Load::Declared,
             comm,
+            orders: Orders::MODEL,
             steps: 0,
             model,
             gradients,
@@ -348,15 +352,12 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
 
 /// What of the parameters of each group the rank keeps the state of.
 fn shards(comm: &Comm, plan: &Plan, lengths: &Lengths) -> [Range<usize>; 2] {
-    let of = |expert: bool, len: usize, all: usize| {
-        let place = usize::try_from(sync::replica(comm, plan, expert)).expect("ranks are addresses");
-        let place = if len < all { place } else { 0 };
-        // The last shard ends with padding.
-        let [start, end] = [place * len, (place + 1) * len].map(|place| place.min(all));
+    let of = |expert: bool, all: usize| {
+        let state = plan.state(comm.rank(), expert, all as u64);
+        let [start, end] = [state.start, state.end].map(|at| usize::try_from(at).expect("parameters are addresses"));
         start..end
     };
-    let n = lengths;
-    [of(false, n.dense_shard, n.dense_parameters), of(true, n.expert_shard, n.expert_parameters)]
+    [of(false, lengths.dense_parameters), of(true, lengths.expert_parameters)]
 }
 
 fn update_group<D: Device, R: Axis, M: Format>(

@@ -69,7 +69,7 @@ impl Losses {
 impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     pub(super) fn new(room: Room<'_, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
         let (architecture, chunk) = (&plan.spec().architecture, plan.chunk(stage, 0));
-        let mut make = Maker::new(room, plan.spec().layout.zero.groups);
+        let mut make = Maker::new(room, plan, stage)?;
         // Modules for multi-token prediction have a copy of their own where the table is on another stage.
         let has_table = chunk.embedding || chunk.mtp > 0;
         let embedding = if has_table { Some(Embedding::new(&mut make)?) } else { None };
@@ -86,10 +86,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         make.layer = None;
         let is_tied_here = architecture.tied_embeddings.is_on() && has_table;
         let head = if chunk.head { Some(Head::new(&mut make, is_tied_here)?) } else { None };
-        debug_assert!(
-            make.counted()[0] <= room.lengths.dense_parameters && make.counted()[1] <= room.lengths.expert_parameters,
-            "flat buffers hold all parameters"
-        );
+        debug_assert!(make.is_done(), "a rank has all that the plan says");
         Ok(Self { embedding, layers, head, modules })
     }
 

@@ -1,11 +1,13 @@
 //! Parameters: weights with their places in the flat buffers of gradients and optimizer state.
 
+use crate::checkpoint::CheckpointError;
 use crate::device::{Element, Format, Memory, Mut};
 use crate::shapes::{Axis, DenseParameters, DenseShard, ExpertParameters, ExpertShard, One};
 use crate::tensor::{Room, StepError, Tensor};
 use crate::{View, ViewMut};
+use moe_model_core::Plan;
+use moe_model_core::holdings::Holding;
 use moe_model_core::inventory::Module;
-use moe_model_core::spec::ZeroGroups;
 
 /// Where a parameter stands among those of its ZeRO group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,14 +48,23 @@ impl<D: Memory, R, C, E: Element> Param<D, R, C, E> {
 /// Makes weights one after the other.
 pub(super) struct Maker<'a, D: Memory> {
     room: Room<'a, D>,
-    groups: ZeroGroups,
-    next: [usize; 2],
+    /// What the plan says that the rank holds, and nobody has made yet.
+    holdings: Vec<Holding>,
     pub(super) layer: Option<u64>,
 }
 
 impl<'a, D: Memory> Maker<'a, D> {
-    pub(super) fn new(room: Room<'a, D>, groups: ZeroGroups) -> Self {
-        Self { room, groups, next: [0; 2], layer: None }
+    pub(super) fn new(room: Room<'a, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
+        let holdings = plan.holdings(stage).map_err(CheckpointError::from)?;
+        Ok(Self { room, holdings, layer: None })
+    }
+
+    /// Where a weight or buffer of the layer stands: the first one of this name that was not made before.
+    fn held(&mut self, name: &'static str, elements: usize) -> Result<Holding, StepError> {
+        let is_it = |holding: &Holding| holding.name == name && holding.layer == self.layer;
+        let found = self.holdings.iter().position(is_it).map(|place| self.holdings.remove(place));
+        let found = found.filter(|holding| holding.elements() == elements as u64);
+        found.ok_or_else(|| StepError::Other(format!("the plan has no `{name}` of {elements} elements on this rank")))
     }
 
     /// The next weight.
@@ -63,10 +74,11 @@ impl<'a, D: Memory> Maker<'a, D> {
         name: &'static str,
     ) -> Result<Param<D, R, C, E>, StepError> {
         let tensor: Tensor<D, R, C, E> = self.room.take(name)?;
-        let expert = module.is_expert_group(self.groups);
         let place = Place { name, layer: self.layer, rows: tensor.rows(), width: C::len(self.room.lengths) };
-        let flat = Flat { expert, start: self.next[usize::from(expert)] };
-        self.next[usize::from(expert)] += place.rows * place.width;
+        let held = self.held(name, place.rows * place.width)?;
+        debug_assert_eq!(held.module, module, "`{name}` belongs to what the plan says");
+        let start = usize::try_from(held.start).expect("parameters of a rank are addresses");
+        let flat = Flat { expert: held.expert_group, start };
         Ok(Param { tensor, flat, place })
     }
 
@@ -87,12 +99,13 @@ impl<'a, D: Memory> Maker<'a, D> {
     ) -> Result<Buffer<D, R, C, E>, StepError> {
         let tensor: Tensor<D, R, C, E> = self.room.take(name)?;
         let place = Place { name, layer: self.layer, rows: tensor.rows(), width: C::len(self.room.lengths) };
+        self.held(name, place.rows * place.width)?;
         Ok(Buffer { tensor, place })
     }
 
-    /// Parameters of both groups so far.
-    pub(super) fn counted(&self) -> [usize; 2] {
-        self.next
+    /// Whether all that the plan says is made.
+    pub(super) fn is_done(&self) -> bool {
+        self.holdings.is_empty()
     }
 }
 

@@ -20,14 +20,6 @@ const fn replicas(expert: bool) -> Group {
     if expert { Group::Edp } else { Group::CpDp }
 }
 
-/// Which of the replicas of dense parameters, or of experts, a rank is; the first where it is alone.
-pub(super) fn replica(comm: &Comm, plan: &Plan, expert: bool) -> u64 {
-    if comm.is_alone() {
-        return 0;
-    }
-    plan.place(replicas(expert), comm.rank())
-}
-
 /// Sums of gradients: over tensor-parallel ranks that have parts of the gradient of what each of them holds, over the stages
 /// that hold one table, and over replicas.
 pub(super) fn gradients<D: Device, S: Shapes, E: Format, M: Format>(
