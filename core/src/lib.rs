@@ -39,6 +39,7 @@ pub mod outside;
 pub mod parameters;
 mod plan;
 pub mod preset;
+pub mod replicas;
 mod saturating;
 mod schedule;
 mod serving;
