@@ -82,11 +82,10 @@ pub(crate) struct Finding {
 }
 
 impl Report {
-    /// Of a file, or of stdin if the path is `-`; JSON if its name ends in `.json`, else TOML.
+    /// Of a file, or of stdin if the path is `-`.
     pub(crate) fn of(path: &Path) -> Self {
-        let name = if path == "-" { "stdin".to_owned() } else { path.display().to_string() };
-        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        Self::on(name, input::bytes(path).and_then(|bytes| input::read(bytes, is_json)))
+        let (name, input) = input::of_file(path);
+        Self::on(name, input)
     }
 
     pub(crate) fn on(file: String, input: Result<Input, Failure>) -> Self {
