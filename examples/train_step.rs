@@ -6,6 +6,8 @@
 //! Prints the largest deviation of each group beside its tolerance, and how many allocations were asserted; `--json` prints
 //! the same as JSON. Exit code 1 if a group deviates by more, 2 if something cannot be read or run.
 
+#[path = "common/behind.rs"]
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "train_step/compare.rs"]
@@ -18,6 +20,8 @@ mod folder;
 mod table;
 #[path = "train_step/train.rs"]
 mod train;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use compare::Report;
@@ -57,9 +61,11 @@ fn said(report: &Report) -> String {
     let table = table::table(&report.title, &columns, rows);
     let verdict = if report.is_within() { "Every group is within its tolerance." } else { "Not every group is." };
     format!(
-        "{table}{} allocations asserted against the budget, which two steps held to the byte; at most {} at once.\n\
+        "{}{table}{} allocations asserted against the budget, which two steps held to the byte; at most {} at once.\n\
          {verdict}\n",
-        report.allocations, report.peak
+        report.behind.text(),
+        report.allocations,
+        report.peak
     )
 }
 

@@ -9,6 +9,8 @@
 //! with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if something deviates, 2 if
 //! something cannot be read or laid out.
 
+#[path = "common/behind.rs"]
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "common/exit.rs"]
@@ -18,7 +20,10 @@ mod exit;
 mod folder;
 #[path = "common/table.rs"]
 mod table;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
+use behind::Behind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;
 use folder::Folder;
@@ -247,11 +252,12 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: f64) -> (Strin
     });
     let columns = ["rank", "pp", "dp", "tp", "ep", "allocations", "at most", "budget", "gradients off by", "<sent"];
     let title = format!("{}: two steps of {} ranks", folder.config.model_type, ranks.len());
+    let behind = Behind { device: "host", ..Behind::of(folder.config.model_type, plan.spec()) }.text();
     let table = table::table(&title, &columns, rows);
     let (of_loss, of_gradients) = (folder.tolerance("loss"), folder.tolerance("grad"));
     let is_within = (loss - expected).abs() <= of_loss && f64::from(deviation) <= of_gradients;
     let text = format!(
-        "{table}loss {loss:.6}, expected {expected:.6} within {of_loss:.0e}; gradients off by {deviation:.1e} at most, \
+        "{behind}{table}loss {loss:.6}, expected {expected:.6} within {of_loss:.0e}; gradients off by {deviation:.1e} at most, \
          within {of_gradients:.0e}\n{}\n",
         if is_within { "The ranks compute what one model computes." } else { "The ranks do not compute it." }
     );

@@ -1,5 +1,5 @@
 //! The labs, run as their user runs them: what they say is what is written beside them, and holds against the tables of
-//! arXiv:2502.07846, against a count by hand and against each other. `LABS=overwrite` writes what they say anew.
+//! arXiv:2502.07846, against a count by hand and against each other. `SNAPSHOTS=overwrite` writes what they say anew.
 
 mod example;
 
@@ -52,10 +52,10 @@ fn tables() -> BTreeMap<String, u64> {
 fn labs_say_what_is_written_beside_them() {
     for lab in LABS {
         let (path, text) = (format!("examples/lab/{lab}.txt"), well(&[lab]));
-        if env::var("LABS").as_deref() == Ok("overwrite") {
+        if env::var("SNAPSHOTS").as_deref() == Ok("overwrite") {
             fs::write(&path, &text).expect("the file can be written");
         }
-        assert_eq!(text, fs::read_to_string(&path).unwrap_or_default(), "{path}; LABS=overwrite writes it anew");
+        assert_eq!(text, fs::read_to_string(&path).unwrap_or_default(), "{path}; SNAPSHOTS=overwrite writes it anew");
         for line in text.lines() {
             assert!(line.chars().count() <= 120, "{lab}: too wide: {line}");
         }

@@ -1,5 +1,6 @@
 //! The report: what is said of a file, as text or as JSON.
 
+use crate::behind::Behind;
 use crate::input::{self, Failure, Input};
 use crate::places::Place;
 use moe_model::{Key, Plan, Spec, Violation, Violations};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Changes with any key of the JSON.
-const FORMAT: &str = "moe-model/check/1";
+const FORMAT: &str = "moe-model/check/2";
 
 /// As many stages are looked at; a pipeline of more is said to have more.
 const STAGES: u64 = 1 << 16;
@@ -19,6 +20,8 @@ pub(crate) struct Report {
     format: &'static str,
     pub(crate) file: String,
     pub(crate) valid: bool,
+    /// If the Spec is valid.
+    pub(crate) behind: Option<Behind>,
     /// Ranks of the whole job, if the Spec is valid.
     pub(crate) world: Option<u64>,
     /// Most bytes that a rank holds at once, if the Spec is valid.
@@ -93,6 +96,7 @@ impl Report {
             format: FORMAT,
             file,
             valid: false,
+            behind: None,
             world: None,
             peak_bytes: None,
             chunks: None,
@@ -114,6 +118,7 @@ impl Report {
         self.violations = findings(&input.declared.judge(), input);
         if let Ok(plan) = Plan::new(input.declared.spec) {
             self.valid = true;
+            self.behind = Some(Behind::of(&self.file, plan.spec()));
             self.warnings = findings(&input.declared.warnings(), input);
             self.world = Some(plan.world());
             self.peak_bytes = Some(plan.peak().bytes());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::env;
 
 /// Stands in every report.
-#[derive(Clone, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Behind {
     /// A preset by its name, where the model is one, and the file.
     pub(crate) model: String,
@@ -27,12 +27,15 @@ impl Behind {
     /// Of a model by its source: a file, or a name.
     pub(crate) fn of(source: &str, spec: &Spec) -> Self {
         let preset = PRESETS.iter().find(|preset| preset.architecture == spec.architecture);
-        let model = preset.map_or_else(|| source.to_owned(), |preset| format!("{} ({source})", preset.name));
-        Self { model, accounting: accounting(spec), ..Self::measured(source, spec.layout.device.word()) }
+        let model = match preset {
+            Some(preset) if preset.name != source => format!("{} ({source})", preset.name),
+            _ => source.to_owned(),
+        };
+        Self { model, accounting: accounting(spec), ..Self::without_accounting(source, spec.layout.device.word()) }
     }
 
     /// Of numbers that no accounting counted.
-    pub(crate) fn measured(source: &str, device: &'static str) -> Self {
+    pub(crate) fn without_accounting(source: &str, device: &'static str) -> Self {
         let version = concat!("moe-model ", env!("CARGO_PKG_VERSION"));
         Self { model: source.to_owned(), accounting: "none".to_owned(), version, device, date: date() }
     }

@@ -10,7 +10,7 @@ pub(crate) fn wrapped(begin: &str, text: &str) -> String {
     for (place, word) in text.split(' ').enumerate() {
         let len = word.chars().count();
         if place > 0 && width + 1 + len > WIDTH {
-            lines += &format!("\n{:indent$}", "");
+            lines.extend(["\n", &" ".repeat(indent)]);
             width = indent;
         } else if place > 0 {
             lines.push(' ');

@@ -4,7 +4,7 @@ use crate::behind::Behind;
 use crate::number::grouped;
 use crate::table::table;
 use crate::wrapped::wrapped;
-use moe_model::{Bytes, Plan, Spec, judge};
+use moe_model::{Bytes, Plan, Spec, Violation, judge};
 use serde_json::{Map, Value, json};
 
 /// What a cell holds.
@@ -117,7 +117,7 @@ impl Failure {
         let mut spec = *plan.spec();
         change(&mut spec);
         let violations = judge(&spec);
-        let laws = violations.iter().map(|violation| violation.id()).collect();
+        let laws = violations.iter().map(Violation::id).collect();
         let message = if violations.is_empty() { "this is legal here".to_owned() } else { violations.to_string() };
         Self { what: what.to_owned(), laws, message }
     }
@@ -134,7 +134,7 @@ impl Report {
         }
         text.extend(self.findings.iter().map(|finding| wrapped("\n* ", finding)));
         let Failure { what, message, .. } = &self.failure;
-        text += &format!("\n\nWhat fails: {what}\n");
+        text.extend(["\n\nWhat fails: ", what, "\n"]);
         text.extend(message.lines().map(|line| {
             // Further lines stand behind `= note: `.
             let (begin, rest) = line.split_at(line.find(": ").filter(|_| line.starts_with('=')).map_or(0, |at| at + 2));

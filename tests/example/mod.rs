@@ -45,7 +45,7 @@ impl Example {
     }
 }
 
-fn said(output: Output) -> Said {
+pub(crate) fn said(output: Output) -> Said {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
 }
