@@ -4,6 +4,9 @@
 //! A valid Spec gets a summary on stdout and exit code 0. Laws that are broken go to stderr, all at once, and the exit
 //! code is 1; what cannot be read goes there too, and it is 2. `--json` writes a report to stdout in all three cases.
 
+#[path = "common/behind.rs"]
+#[allow(dead_code)] // how other reports say it
+mod behind;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "common/file.rs"]
@@ -20,6 +23,8 @@ mod places;
 mod report;
 #[path = "check/text.rs"]
 mod text;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use exit::exit;

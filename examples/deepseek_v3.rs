@@ -5,6 +5,9 @@
 //! `cargo run --release --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact integers.
 //! Every number of ours comes from the model declared below; what is typed in is what the paper prints.
 
+#[path = "common/behind.rs"]
+#[allow(dead_code)] // how other reports say it
+mod behind;
 #[path = "deepseek_v3/by_zero.rs"]
 mod by_zero;
 #[path = "common/number.rs"]
@@ -13,12 +16,16 @@ mod number;
 mod paper;
 #[path = "deepseek_v3/report.rs"]
 mod report;
+#[path = "deepseek_v3/review.rs"]
+mod review;
 #[path = "deepseek_v3/step.rs"]
 mod step;
 #[path = "deepseek_v3/tables.rs"]
 mod tables;
 #[path = "deepseek_v3/text.rs"]
 mod text;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, Command};
 use moe_model::{H200, moe_model};
@@ -93,8 +100,9 @@ fn command() -> Command {
             "Memory of each rank of DeepSeek-V3 under the layout of arXiv:2502.07846.\n\n\
              Prints, for every pipeline stage, parameters, weights, gradients, optimizer state and activations,\n\
              without and with full recomputation; the static bytes under each ZeRO stage; the worst rank of each\n\
-             combination; what the paper prints beside our numbers, with the reason where they differ; and what two\n\
-             steps allocated, of such ranks without values and of a small model on the CPU, each one asserted.",
+             combination; what the paper prints beside our numbers, with the reason where they differ; objections\n\
+             to it, answered; the ranges that it allows beyond tensors, beside terms of ours; and what two steps\n\
+             allocated, of such ranks without values and of a small model on the CPU, each one asserted.",
         )
         .arg(
             Arg::new("json")

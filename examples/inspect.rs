@@ -4,6 +4,9 @@
 //! `--json` prints the same as JSON, in exact integers; `--declaration` prints it as source of `moe_model!`. What is asked
 //! for goes to stdout, with exit code 0; what is wrong with a config goes to stderr, all at once, and the code is 2.
 
+#[path = "common/behind.rs"]
+#[allow(dead_code)] // what is said where a layout is counted
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "common/exit.rs"]
@@ -20,6 +23,8 @@ mod report;
 mod table;
 #[path = "inspect/text.rs"]
 mod text;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;

@@ -4,6 +4,9 @@
 //! For each row the bytes that the last rank of the pipeline holds between steps and at its peak, as predicted and as
 //! measured, or why it is not judged. `--json` prints the same as JSON. Exit code 2: FILE cannot be read.
 
+#[path = "common/behind.rs"]
+#[allow(dead_code)] // what is said where a layout is counted
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "common/exit.rs"]
@@ -16,6 +19,8 @@ mod report;
 mod rows;
 #[path = "measured/text.rs"]
 mod text;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use exit::exit;
@@ -27,7 +32,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let matches = command().get_matches();
     let path: &PathBuf = matches.get_one("FILE").expect("clap demands it");
-    let report = rows::read(path).map(|rows| Report::of(&rows));
+    let report = rows::read(path).map(|rows| Report::of(&path.display().to_string(), &rows));
     match report {
         Ok(report) => {
             let text = if matches.get_flag("json") { report.json() } else { text::of(&report) };

@@ -4,6 +4,12 @@
 //! worst case is declared it runs, and holds what the budget says. Nothing is computed: the ranks are those of a real
 //! layout, at full scale. Exit code 0 if both are so, 1 if not.
 
+#[path = "common/behind.rs"]
+mod behind;
+#[path = "common/wrapped.rs"]
+mod wrapped;
+
+use behind::Behind;
 use moe_model::gpu::random::Random;
 use moe_model::gpu::smoke::ADAMW;
 use moe_model::gpu::step::{Load, Reference};
@@ -32,6 +38,8 @@ moe_model! {
 fn main() -> ExitCode {
     let balanced = all_here::<DeepSeekV3Balanced>();
     let worst = all_here::<DeepSeekV3Worst>();
+    let behind = Behind::of("DeepSeek-V3", DeepSeekV3Balanced::PLAN.spec());
+    println!("{}", Behind { device: "meta", ..behind }.text());
     println!("every token chooses experts of this rank, one of those behind the first stage\n");
     println!("budget for a balanced load, {}:", peak::<DeepSeekV3Balanced>());
     let refused = matches!(&balanced, Err(StepError::Ledger(LedgerError::OverBudget { .. })));

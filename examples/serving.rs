@@ -5,6 +5,8 @@
 //! `--json` prints the same as JSON, in exact integers. The report goes to stdout, with exit code 0 where what is asked for
 //! fits on the device, or there is none, and 1 where it does not; what is wrong goes to stderr, all at once, with 2.
 
+#[path = "common/behind.rs"]
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "common/exit.rs"]
@@ -21,6 +23,8 @@ mod report;
 mod table;
 #[path = "serving/text.rs"]
 mod text;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;

@@ -7,6 +7,8 @@
 //! the same as JSON. `--device cuda`, of a program that is built with `--features cuda`, runs it on the first CUDA device, or
 //! over the driver without a GPU that `gpu/stand_in/` is. Exit code 1 if a group deviates by more, 2 if something cannot be read or run.
 
+#[path = "common/behind.rs"]
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "train_step/compare.rs"]
@@ -19,6 +21,8 @@ mod folder;
 mod table;
 #[path = "train_step/train.rs"]
 mod train;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use compare::Report;
@@ -72,9 +76,11 @@ fn said(report: &Report) -> String {
     let table = table::table(&report.title, &columns, rows);
     let verdict = if report.is_within() { "Every group is within its tolerance." } else { "Not every group is." };
     format!(
-        "{table}{} allocations asserted against the budget, which two steps held to the byte; at most {} at once.\n\
+        "{}{table}{} allocations asserted against the budget, which two steps held to the byte; at most {} at once.\n\
          {verdict}\n",
-        report.allocations, report.peak
+        report.behind.text(),
+        report.allocations,
+        report.peak
     )
 }
 

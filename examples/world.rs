@@ -9,6 +9,8 @@
 //! after two steps are compared with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if
 //! something deviates, 2 if something cannot be read or laid out.
 
+#[path = "common/behind.rs"]
+mod behind;
 #[path = "common/columns.rs"]
 mod columns;
 #[path = "common/exit.rs"]
@@ -18,7 +20,10 @@ mod exit;
 mod folder;
 #[path = "common/table.rs"]
 mod table;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
+use behind::Behind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;
 use folder::Folder;
@@ -297,13 +302,14 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2]) -> (
         "<sent",
     ];
     let title = format!("{}: two steps of {} ranks", folder.config.model_type, ranks.len());
+    let behind = Behind { device: "host", ..Behind::of(folder.config.model_type, plan.spec()) }.text();
     let table = table::table(&title, &columns, rows);
     let tolerances = ["grad", "after2"].map(|group| folder.tolerance(group));
     let are_near =
         losses.iter().zip(expected).all(|(loss, expected)| (loss - expected).abs() <= folder.tolerance("loss"));
     let is_within = are_near && deviations.iter().zip(tolerances).all(|(off, most)| f64::from(*off) <= most);
     let text = format!(
-        "{table}losses {:.6} and {:.6}, expected {:.6} and {:.6} within {:.0e}; gradients off by {:.1e} at most, within \
+        "{behind}{table}losses {:.6} and {:.6}, expected {:.6} and {:.6} within {:.0e}; gradients off by {:.1e} at most, within \
          {:.0e}; weights after two steps by {:.1e}, within {:.0e}\n{}\n",
         losses[0],
         losses[1],

@@ -55,7 +55,7 @@ pub use moe_model_core::device::{A100_80GB, B200, H100, H200};
 pub use moe_model_core::{
     Budget, Bytes, Chunk, Coordinates, Device, Entry, Group, Inventory, Key, KeySet, Numbers, Parameters, Peak, Phase,
     Plan, Ranks, Role, Spec, Stage, Text, Violation, Violations, checkpoint, cost, device, groups, inventory, judge,
-    law, parameters, preset, sizes, spec,
+    law, parameters, preset, replicas, sizes, spec,
 };
 #[cfg(feature = "alloc")]
 pub use moe_model_core::{events, explain, outside, timeline, traffic};

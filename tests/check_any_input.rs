@@ -3,6 +3,9 @@
 //!
 //! `MOE_MODEL_FUZZ_CASES=100000 cargo test --release --test check_any_input` runs as many cases of each sort.
 
+#[path = "../examples/common/behind.rs"]
+#[allow(dead_code)] // what other reports say of it
+mod behind;
 #[path = "../examples/common/file.rs"]
 mod file;
 #[path = "../examples/check/input.rs"]
@@ -15,6 +18,8 @@ mod places;
 mod report;
 #[path = "../examples/check/text.rs"]
 mod text;
+#[path = "../examples/common/wrapped.rs"]
+mod wrapped;
 
 use fastrand::Rng;
 use report::Report;

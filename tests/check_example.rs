@@ -3,7 +3,7 @@
 
 mod example;
 
-use example::{Example, Said, said};
+use example::{DATE, Example, Said, said};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::pipe;
@@ -46,14 +46,20 @@ peak    49.13 GiB on stage 1 in backward: ranks 64 to 127
 stages  0: 4 layers, 3 dense and 1 with experts
         1 to 14: 4 layers each, with experts
         15: 1 layer, with experts
+rules   paper: dropout on, kernel eager, pool replica
+counted by moe-model 0.1.0 on 2026-11-30, device h200
 ";
     assert_eq!(run(&[VALID]), (0, expected.to_owned(), String::new()));
     let (code, stdout, stderr) = run(&[VALID, "--json"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     let expected = json!({
-        "format": "moe-model/check/1",
+        "format": "moe-model/check/2",
         "file": VALID,
         "valid": true,
+        "behind": {
+            "model": format!("deepseek_v3 ({VALID})"), "accounting": "paper: dropout on, kernel eager, pool replica",
+            "version": "moe-model 0.1.0", "device": "h200", "date": DATE.1,
+        },
         "world": 1024,
         "chunks": 1,
         "peak_bytes": 52_751_843_328_u64,
@@ -238,7 +244,7 @@ fn json_is_read_like_toml() {
     let path = file("deepseek_v3.json", &serde_json::to_string_pretty(&spec).expect("it is data"));
     let [mut ours, mut theirs] = [&*path, VALID].map(|path| json_of(&run(&[path, "--json"]).1));
     for report in [&mut ours, &mut theirs] {
-        report["file"] = Value::Null;
+        (report["file"], report["behind"]["model"]) = (Value::Null, Value::Null);
     }
     assert_eq!(ours, theirs);
     let mut spec = spec;

@@ -1,8 +1,10 @@
 //! What a forward and recomputation cost, against parameters that a token meets and sums by hand.
 
 use moe_model::cost::Cost;
-use moe_model::preset::{DEEPSEEK_V3, QWEN3_30B_A3B};
-use moe_model::spec::{Accounting, Architecture, Batch, Layout, Mesh, Modules, Recompute, Spec, Switch};
+use moe_model::preset::{DEEPSEEK_V3, LLAMA_3_1_8B, QWEN3_30B_A3B};
+use moe_model::spec::{
+    Accounting, Architecture, Batch, Dtype, Layout, Mesh, Modules, Precision, Recompute, Spec, Switch, Zero, ZeroStage,
+};
 use moe_model::{Bytes, Plan, Role};
 
 /// On one rank a forward multiplies every token with each weight that it meets, twice in operations: as many as there are
@@ -83,4 +85,52 @@ fn the_first_layers_cost_their_own_forward() {
     assert_eq!(first(61).operations, 3 * dense.operations + 58 * moe);
     assert_eq!(first(61).all_to_all.bytes(), 58 * four.all_to_all.bytes());
     assert_eq!([first(0), first(1000)], [first(61); 2]);
+}
+
+/// Of a model without experts, everything in one format and one micro-batch, replicas send 2, 2, 2 and 3 times the parameters
+/// (arXiv:1910.02054, section 7), but for the part that each has itself.
+#[test]
+fn zero_sends_what_its_paper_says() {
+    let mut spec = Spec { architecture: LLAMA_3_1_8B, ..Spec::DEFAULT };
+    spec.layout.mesh = Mesh { dp: 64, ..Mesh::DEFAULT };
+    spec.layout.batch = Batch { sequence: 4096, ..Batch::DEFAULT };
+    spec.layout.precision = Precision { gradients: Dtype::Bf16, ..Precision::DEFAULT };
+    let parameters = LLAMA_3_1_8B.parameters().total();
+    assert_eq!(parameters % 64, 0);
+    let one = 2 * parameters / 64 * 63;
+    let sent = |spec: Spec, zero: Zero| {
+        let layout = Layout { zero, ..spec.layout };
+        Plan::new(Spec { layout, ..spec }).unwrap_or_else(|violations| panic!("{violations}")).replica_traffic(0)
+    };
+    let stages = ZeroStage::ALL.iter().map(|stage| sent(spec, Zero::both(*stage)));
+    let totals: Vec<u64> = stages.map(|traffic| traffic.total().bytes()).collect();
+    assert_eq!(totals, [2 * one, 2 * one, 2 * one, 3 * one]);
+    // Of several micro-batches, what is sharded is reduced, or gathered, for each of them.
+    spec.layout.batch.count = 4;
+    let totals: Vec<[u64; 2]> = ZeroStage::ALL
+        .iter()
+        .map(|stage| sent(spec, Zero::both(*stage)))
+        .map(|traffic| [traffic.gradients, traffic.weights].map(Bytes::bytes))
+        .collect();
+    assert_eq!(totals, [[2 * one, 0], [one, one], [4 * one, one], [4 * one, 8 * one]]);
+    // Held twice, state is summed over 32 replicas each, and between the two of them.
+    let twice = sent(spec, Zero { instances: 2, ..Zero::OPTIMIZER });
+    let shard = 2 * parameters / 32;
+    assert_eq!([twice.gradients, twice.weights].map(Bytes::bytes), [31 * shard + shard, 31 * shard]);
+}
+
+/// Experts have fewer replicas than all else: none where each is on one rank.
+#[test]
+fn replicas_of_experts_are_their_own() {
+    let mut spec = Spec { architecture: Architecture { mtp: 0, ..DEEPSEEK_V3 }, ..Spec::DEFAULT };
+    spec.layout.mesh = Mesh { dp: 32, ep: 8, ..Mesh::DEFAULT };
+    spec.layout.batch = Batch { sequence: 4096, ..Batch::DEFAULT };
+    spec.layout.zero = Zero::OPTIMIZER;
+    let experts = 58 * 256 * 3 * 7168 * 2048;
+    let dense = DEEPSEEK_V3.parameters().total() - experts;
+    let sent = |spec: Spec| Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}")).replica_traffic(0);
+    assert_eq!(dense % 32, 0);
+    assert_eq!(sent(spec).gradients.bytes(), 4 * (dense / 32 * 31 + experts / 8 / 4 * 3));
+    spec.layout.mesh.ep = 32;
+    assert_eq!(sent(spec).gradients.bytes(), 4 * (dense / 32 * 31));
 }

@@ -2,10 +2,11 @@
 
 mod example;
 
-use example::Example;
+use example::{DATE, Example};
 use moe_model::{Spec, judge};
 use serde_json::Value;
 use std::io::pipe;
+use std::sync::OnceLock;
 
 const STAGES: u64 = 16;
 const ZERO: [&str; 4] = ["none", "optimizer", "gradients", "parameters"];
@@ -20,8 +21,14 @@ fn succeed(arguments: &[&str]) -> String {
 }
 
 /// The report; it fails to parse if anything else is on stdout.
-fn report() -> Value {
-    serde_json::from_str(&succeed(&["--json"])).expect("stdout is one JSON document")
+fn report() -> &'static Value {
+    static REPORT: OnceLock<Value> = OnceLock::new();
+    REPORT.get_or_init(|| serde_json::from_str(&succeed(&["--json"])).expect("stdout is one JSON document"))
+}
+
+fn tables() -> &'static str {
+    static TABLES: OnceLock<String> = OnceLock::new();
+    TABLES.get_or_init(|| succeed(&[]))
 }
 
 /// A whole number; JSON numbers with a fraction or an exponent are none.
@@ -32,12 +39,20 @@ fn integer(value: &Value) -> u64 {
 #[test]
 fn json_says_what_is_behind_its_numbers() {
     let report = report();
-    assert_eq!(report["schema"], "moe-model/deepseek_v3/3");
+    assert_eq!(report["schema"], "moe-model/deepseek_v3/4");
     assert_eq!(report["micro_batches"], 32);
     assert_eq!(report["world_size"], 1024);
     assert_eq!(report["whole_model"]["parameters"]["total"], 671_026_404_352_u64);
-    for (key, part) in [("model", "arXiv:2412.19437"), ("source", "arXiv:2502.07846"), ("accounting", "eager")] {
-        assert!(report[key].as_str().is_some_and(|text| text.contains(part)), "{key}: {}", report[key]);
+    assert!(report["source"].as_str().is_some_and(|text| text.contains("arXiv:2502.07846")), "{}", report["source"]);
+    let behind = &report["behind"];
+    for (key, part) in [
+        ("model", "arXiv:2412.19437"),
+        ("accounting", "kernel eager"),
+        ("version", "moe-model 0."),
+        ("device", "h200"),
+        ("date", DATE.1),
+    ] {
+        assert!(behind[key].as_str().is_some_and(|text| text.contains(part)), "{key}: {}", behind[key]);
     }
     assert_eq!(report["spec"]["mesh"]["ep"], 8, "the declaration is part of the report");
     let spec: Spec = serde_json::from_value(report["spec"].clone()).expect("it is a Spec as files hold it");
@@ -172,9 +187,37 @@ fn json_compares_with_the_paper() {
     }
 }
 
+/// The review's objections in numbers of the rebuilt tables; ranges of the paper beside terms of ours; and what does not fit.
+#[test]
+fn objections_are_answered_and_ranges_stand_beside_terms() {
+    let report = report();
+    let answers: Vec<&str> = ["0", "1", "2"]
+        .iter()
+        .filter_map(|place| report.pointer(&format!("/objections/{place}/answer")).and_then(Value::as_str))
+        .collect();
+    // 15 x 24,671,158,272 and 15 x 235,143,168 bytes.
+    assert!(answers[0].contains("15 of 22.98 GiB each, 344.65 GiB") && answers[0].contains("3.28 GiB"), "{answers:?}");
+    assert!(answers[1].contains("385.87 GiB on stage 0 in forward"), "{answers:?}");
+    assert!(answers[1].contains("49.13 GiB on stage 1 in backward"), "{answers:?}");
+    assert!(answers[2].contains("may get 8 times") && answers[2].contains("for 32 times that load"), "{answers:?}");
+    assert!(answers[2].contains("27.02 GiB of a micro-batch, not 22.98 GiB"), "{answers:?}");
+    let rows = report["beyond"].as_array().expect("a list of terms");
+    let bytes = |row: usize| [integer(&rows[row]["least_bytes"]), integer(&rows[row]["most_bytes"])];
+    // 5 and 30 percent of 52,751,843,328 bytes, rounded up; 0.8 and 2 of 2^30.
+    assert_eq!(bytes(0), [2_637_592_167, 15_825_552_999]);
+    assert_eq!(bytes(3), [858_993_459, 2 << 30]);
+    // Each of the four groups of several ranks and the pipeline's; 16,384 rows of 7168 in bf16, twice (fixture B).
+    assert_eq!(bytes(4)[0] % 9_633_792, 0);
+    assert_eq!(bytes(5), [469_762_048; 2]);
+    assert!(bytes(2)[0] > 0 && bytes(2)[0] < bytes(0)[0], "{rows:?}");
+    let message = report["failure"]["message"].as_str().expect("it is a text");
+    assert!(message.contains("more than the 140.40 GiB of `device` = h200"), "{message}");
+    assert!(message.contains("it fits with `recompute: full`"), "{message}");
+}
+
 #[test]
 fn tables_fit_a_terminal_and_show_the_same_numbers() {
-    let tables = succeed(&[]);
+    let tables = tables();
     for line in tables.lines() {
         assert!(line.chars().count() <= 120, "too wide: {line}");
     }
@@ -188,7 +231,7 @@ fn tables_fit_a_terminal_and_show_the_same_numbers() {
 /// Ours are GiB; "GB" is what the paper prints, and stands in quotes.
 #[test]
 fn tables_have_no_bare_gb() {
-    for line in succeed(&[]).lines() {
+    for line in tables().lines() {
         let outside: String = line.split('"').step_by(2).collect();
         assert!(!outside.contains("GB"), "bare unit: {line}");
         assert_eq!(line.matches('"').count() % 2, 0, "a quote is left open: {line}");

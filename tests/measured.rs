@@ -30,7 +30,7 @@ fn at_most(report: &Value, figure: &str, most: f64) {
 fn runs_with_experts_are_predicted() {
     let report = report(MOE);
     let rows = report["rows"].as_array().expect("there are rows");
-    assert_eq!((&report["format"], rows.len()), (&"moe-model/measured/1".into(), 120));
+    assert_eq!((&report["format"], rows.len()), (&"moe-model/measured/2".into(), 120));
     at_most(&report, "/static/median_abs_percent", 1.0);
     at_most(&report, "/static/p90_abs_percent", 3.0);
     at_most(&report, "/peak/median_abs_percent", 3.0);

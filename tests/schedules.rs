@@ -9,7 +9,7 @@ use moe_model::spec::{
     Accounting, Attention, Batch, Gqa, Layers, Mesh, Recompute, Schedule, Spec, StageList, Stages, Switch,
 };
 use moe_model::timeline::Moment;
-use moe_model::{Bytes, Plan};
+use moe_model::{Bytes, Plan, Role};
 use std::collections::HashSet;
 
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +211,16 @@ fn timeline_agrees(plan: &Plan, rank: u64) {
         }
     }
     let last = timeline.last().expect("there are moments");
-    assert_eq!((last.phase, last.activations), (Phase::OptimizerStep, Bytes::ZERO));
+    assert_eq!((last.phase, last.role(Role::Activation)), (Phase::OptimizerStep, Bytes::ZERO));
+    // Role by role what stands is the budget's in every moment, and between steps and in the optimizer step all is.
+    for moment in &timeline {
+        for role in Role::ALL {
+            let is_whole = moment.event.is_none() || !matches!(role, Role::Activation | Role::Transient);
+            let budgeted = budget.role_in(*role, moment.phase);
+            assert!(!is_whole || moment.role(*role) == budgeted, "{role} of {rank} in {moment:?}: {budgeted}");
+        }
+        assert_eq!(moment.total(), Role::ALL.iter().map(|role| moment.role(*role)).sum());
+    }
 }
 
 /// What blocks work on, what is recomputed and what stands, moment after moment.

@@ -370,8 +370,9 @@ fn a_timeline_of_prompts_and_tokens() {
     let (moments, budget) = (plan.timeline(0), plan.budget(0));
     assert_eq!(moments.iter().map(|moment| moment.phase).collect::<Vec<_>>(), plan.phases());
     for moment in moments {
-        assert_eq!((moment.event, moment.activations), (None, Bytes::ZERO));
-        assert_eq!((moment.standing, moment.total()), (budget.static_bytes(), budget.phase(moment.phase)));
+        assert_eq!((moment.event, moment.role(Role::Activation)), (None, Bytes::ZERO));
+        let stands = moment.role(Role::Weight) + moment.role(Role::KvCache);
+        assert_eq!((stands, moment.total()), (budget.static_bytes(), budget.phase(moment.phase)));
     }
 }
 

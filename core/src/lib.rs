@@ -43,6 +43,7 @@ pub mod outside;
 pub mod parameters;
 mod plan;
 pub mod preset;
+pub mod replicas;
 mod saturating;
 mod schedule;
 mod serving;

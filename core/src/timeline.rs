@@ -4,34 +4,35 @@
 use crate::bytes::Bytes;
 use crate::counts::Counts;
 use crate::events::{Event, Work};
-use crate::inventory::Phase;
+use crate::inventory::{Phase, Role};
 use crate::plan::Plan;
 use crate::saturating::cut;
-use crate::tally::{Tally, Units};
+use crate::tally::{ROLES, Tally, Units};
 use alloc::vec::Vec;
 
 /// What a rank holds at the worst while one event runs, or between steps and in the optimizer step; of a rank that serves in
 /// each of its phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Moment {
     /// What runs; none before the first forward and in the optimizer step.
     pub event: Option<Event>,
     /// The phase that it belongs to: the gradient of weights is backward's.
     pub phase: Phase,
-    /// Weights, gradients, optimizer state, and what libraries keep.
-    pub standing: Bytes,
-    /// Activations of all micro-batches in flight, this one's among them.
-    pub activations: Bytes,
-    /// What the largest block that runs works on, and buffers of collectives.
-    pub transients: Bytes,
+    held: [Bytes; ROLES],
 }
 
 impl Moment {
+    /// What it holds in one role: of activations those of all micro-batches in flight, this one's among them; of transients
+    /// what the largest block that runs works on.
+    #[must_use]
+    pub const fn role(&self, role: Role) -> Bytes {
+        self.held[role as usize]
+    }
+
     /// All of it.
     #[must_use]
     pub fn total(&self) -> Bytes {
-        self.standing.plus(self.activations).plus(self.transients)
+        self.held.into_iter().fold(Bytes::ZERO, Bytes::plus)
     }
 }
 
@@ -67,14 +68,14 @@ impl Plan {
             units.parts(self, chunk, &Counts::of(self, chunk, 1))
         };
         let chunks: Vec<Tally> = (0..self.chunks()).map(of_chunk).collect();
-        let bytes = |amount: u128| Bytes::new(cut(amount));
-        let rest = |phase, transients| Moment {
-            event: None,
-            phase,
-            standing: bytes(all.standing() + all.idle),
-            activations: Bytes::ZERO,
-            transients: bytes(transients),
+        let moment = |event, phase, more: &[(Role, u128)]| {
+            let mut held = all.always;
+            for (role, bytes) in more {
+                held[*role as usize] += bytes;
+            }
+            Moment { event, phase, held: held.map(|amount| Bytes::new(cut(amount))) }
         };
+        let rest = |phase, works| moment(None, phase, &[(Role::Workspace, all.idle), (Role::Transient, works)]);
         if self.spec().layout.served().is_some() {
             return self.phases().iter().map(|phase| rest(*phase, all.transients(*phase))).collect();
         }
@@ -90,14 +91,8 @@ impl Plan {
                 Work::Forward | Work::Backward => (chunk.away(phase), chunk.transients(phase)),
                 Work::Weight => (0, 0),
             };
-            let (standing, activations) = (bytes(all.standing()), bytes(held - away));
-            moments.push(Moment {
-                event: Some(event),
-                phase,
-                standing,
-                activations,
-                transients: bytes(works + all.buffers),
-            });
+            let more = [(Role::Activation, held - away), (Role::Transient, works), (Role::Communication, all.buffers)];
+            moments.push(moment(Some(event), phase, &more));
             held -= if event.work == Work::Weight { chunk.micro_batch } else { 0 };
         }
         moments.push(rest(Phase::OptimizerStep, all.transients(Phase::OptimizerStep)));

@@ -9,7 +9,7 @@ use crate::inventory::{Entry, Inventory, Role};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Attention, Recompute, ZeroStage};
+use crate::spec::{Accounting, Attention, Pool, Recompute, Routing, ZeroStage};
 use alloc::vec::Vec;
 
 /// What ranks of a group do together.
@@ -168,6 +168,8 @@ struct Of<'p> {
     rank: u64,
     at: Coordinates,
     counts: Counts,
+    /// Layers with experts that backward computes again.
+    moe_again: u64,
     /// Bytes of an activation or a weight.
     element: u64,
     list: Vec<Sent>,
@@ -181,9 +183,11 @@ impl<'p> Of<'p> {
         let at = plan.coordinates(rank);
         let of_chunk = |chunk| Counts::of(plan, &plan.chunk(at.pp, chunk), 1);
         let counts = (0..plan.chunks()).map(of_chunk).fold(Counts::NONE, Counts::with);
-        let counts = counts.tied(plan.spec().architecture.tied_embeddings);
+        let is_again = matches!(plan.spec().layout.recompute, Recompute::Full);
+        let moe_again = if is_again { counts.moe.there } else { 0 };
+        let counts = counts.all().tied(plan.spec().architecture.tied_embeddings);
         let element = plan.spec().layout.precision.activations.bytes();
-        Self { plan, sizes: plan.sizes(), rank, at, counts, element, list: Vec::new() }
+        Self { plan, sizes: plan.sizes(), rank, at, counts, moe_again, element, list: Vec::new() }
     }
 
     fn push(&mut self, group: Group, operation: Operation, what: &'static str, bytes: u64, times: u64) {
@@ -266,15 +270,21 @@ impl<'p> Of<'p> {
         if mesh.ep == 1 {
             return;
         }
-        let again = u64::from(matches!(self.plan.spec().layout.recompute, Recompute::Full));
-        let copies = mul(own_tokens(&self.sizes), self.sizes.active.local);
-        let counts = mul(mul(mesh.ep - 1, self.sizes.local_experts.local), INT32);
-        self.push(Group::Ep, Operation::Counts, "copies of each expert", counts, mul(times, 1 + again));
+        let again = mul(self.moe_again, self.micro_batches());
+        let copies = match self.plan.spec().layout.routing {
+            Routing::Dropless(_) => {
+                let counts = mul(mul(mesh.ep - 1, self.sizes.local_experts.local), INT32);
+                self.push(Group::Ep, Operation::Counts, "copies of each expert", counts, add(times, again));
+                mul(own_tokens(&self.sizes), self.sizes.active.local)
+            }
+            // Slots are sent, empty or not, as many as come back.
+            Routing::Capacity(_) => self.plan.routed_rows(Pool::Group),
+        };
         let rows = mul(mul(copies, hidden.local), self.element);
         // There and back in either direction, and there once more to be computed again.
-        self.push(Group::Ep, Operation::AllToAll, "copies of tokens", rows, mul(times, 4 + again));
+        self.push(Group::Ep, Operation::AllToAll, "copies of tokens", rows, add(mul(4, times), again));
         // Their weights there, and the gradients of these back.
-        self.push(Group::Ep, Operation::AllToAll, "weights of copies", mul(copies, FP32), mul(times, 2 + again));
+        self.push(Group::Ep, Operation::AllToAll, "weights of copies", mul(copies, FP32), add(mul(2, times), again));
     }
 
     /// A norm, the logits and the loss.

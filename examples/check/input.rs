@@ -47,9 +47,13 @@ pub(crate) struct Wrong {
     pub(crate) text: Option<String>,
 }
 
-/// The bytes of a file, or of stdin if the path is `-`.
-pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    file::bytes(path, LARGEST).map_err(|message| Failure { message, faults: Vec::new() })
+/// What a file declares, or stdin if the path is `-`, by the name that messages have for it; JSON if its name ends in
+/// `.json`, else TOML.
+pub(crate) fn of_file(path: &Path) -> (String, Result<Input, Failure>) {
+    let name = if path == "-" { "stdin".to_owned() } else { path.display().to_string() };
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let bytes = file::bytes(path, LARGEST).map_err(|message| Failure { message, faults: Vec::new() });
+    (name, bytes.and_then(|bytes| read(bytes, is_json)))
 }
 
 /// What the bytes of a file declare.

@@ -1,5 +1,6 @@
 //! The report: what is said of a file, as text or as JSON.
 
+use crate::behind::Behind;
 use crate::input::{self, Failure, Input};
 use crate::places::Place;
 use moe_model::{Key, Plan, Spec, Violation, Violations};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Changes with any key of the JSON.
-const FORMAT: &str = "moe-model/check/1";
+const FORMAT: &str = "moe-model/check/2";
 
 /// As many stages are looked at; a pipeline of more is said to have more.
 const STAGES: u64 = 1 << 16;
@@ -19,6 +20,8 @@ pub(crate) struct Report {
     format: &'static str,
     pub(crate) file: String,
     pub(crate) valid: bool,
+    /// If the Spec is valid.
+    pub(crate) behind: Option<Behind>,
     /// Ranks of the whole job, if the Spec is valid.
     pub(crate) world: Option<u64>,
     /// Most bytes that a rank holds at once, if the Spec is valid.
@@ -82,11 +85,10 @@ pub(crate) struct Finding {
 }
 
 impl Report {
-    /// Of a file, or of stdin if the path is `-`; JSON if its name ends in `.json`, else TOML.
+    /// Of a file, or of stdin if the path is `-`.
     pub(crate) fn of(path: &Path) -> Self {
-        let name = if path == "-" { "stdin".to_owned() } else { path.display().to_string() };
-        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        Self::on(name, input::bytes(path).and_then(|bytes| input::read(bytes, is_json)))
+        let (name, input) = input::of_file(path);
+        Self::on(name, input)
     }
 
     pub(crate) fn on(file: String, input: Result<Input, Failure>) -> Self {
@@ -94,6 +96,7 @@ impl Report {
             format: FORMAT,
             file,
             valid: false,
+            behind: None,
             world: None,
             peak_bytes: None,
             chunks: None,
@@ -115,6 +118,7 @@ impl Report {
         self.violations = findings(&input.declared.judge(), input);
         if let Ok(plan) = Plan::new(input.declared.spec) {
             self.valid = true;
+            self.behind = Some(Behind::of(&self.file, plan.spec()));
             self.warnings = findings(&input.declared.warnings(), input);
             self.world = Some(plan.world());
             self.peak_bytes = Some(plan.peak().bytes());

@@ -1,7 +1,9 @@
 //! The report for people: for stdout if the Spec is valid, else for stderr.
 
+use crate::behind::Behind;
 use crate::places::Place;
 use crate::report::{Finding, Report, Run};
+use crate::wrapped::wrapped;
 
 /// All of it.
 pub(crate) fn of(report: &Report) -> String {
@@ -51,6 +53,10 @@ fn summary(report: &Report) -> String {
         lines.push(format!("{:<7} {}", if i == 0 { "stages" } else { "" }, stages(run)));
     }
     lines.extend(report.stages_left_out_from.map(|first| format!("{:<7} {first} and on: not listed", "")));
+    if let Some(Behind { accounting, version, device, date, .. }) = &report.behind {
+        lines.push(wrapped("rules   ", accounting));
+        lines.push(format!("counted by {version} on {date}, device {device}"));
+    }
     lines.join("\n") + "\n"
 }
 

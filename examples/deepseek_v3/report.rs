@@ -1,14 +1,15 @@
 //! The report: what the library says of the declared layouts, with what the paper prints.
 
+use crate::behind::Behind;
 use crate::by_zero::ByZero;
 use crate::paper::{Comparison, PAPER_STAGE, TABLE_8, Table8, comparisons};
+use crate::review::{self, Beyond, Failure, Objection};
 use crate::step::{self, Row};
-use moe_model::spec::{Accounting, Paper};
-use moe_model::{Bytes, Parameters, Peak, Plan, Spec, Violations};
+use moe_model::{Bytes, H200, Parameters, Peak, Plan, Spec, Violations};
 use serde::Serialize;
 
 /// Changes with any key of the JSON.
-const SCHEMA: &str = "moe-model/deepseek_v3/3";
+const SCHEMA: &str = "moe-model/deepseek_v3/4";
 const MODEL: &str = "DeepSeek-V3 (arXiv:2412.19437)";
 const SOURCE: &str =
     "arXiv:2502.07846v1; printed values as a published review and third-party transcriptions give them";
@@ -18,9 +19,8 @@ const NOT_COUNTED: &str = "MTP modules and correction bias on a rank, communicat
 #[derive(Serialize)]
 pub(crate) struct Report {
     schema: &'static str,
-    pub(crate) model: &'static str,
+    pub(crate) behind: Behind,
     pub(crate) source: &'static str,
-    pub(crate) accounting: String,
     pub(crate) not_counted: &'static str,
     pub(crate) world_size: u64,
     pub(crate) ranks_per_stage: u64,
@@ -30,6 +30,9 @@ pub(crate) struct Report {
     pub(crate) zero: ByZero<ZeroRow>,
     pub(crate) recompute: ByRecompute,
     pub(crate) paper: Vec<Comparison>,
+    pub(crate) objections: Vec<Objection>,
+    pub(crate) beyond: Vec<Beyond>,
+    pub(crate) failure: Failure,
     /// Two steps of ranks, each allocation asserted against the budget.
     pub(crate) step: Vec<Row>,
     /// What was declared, whole.
@@ -126,9 +129,8 @@ impl Report {
         let architecture = spec.architecture;
         Ok(Self {
             schema: SCHEMA,
-            model: MODEL,
+            behind: Behind { model: MODEL.to_owned(), device: H200.word(), ..Behind::of(MODEL, &spec) },
             source: SOURCE,
-            accounting: accounting(spec.layout.accounting),
             not_counted: NOT_COUNTED,
             world_size: none.world(),
             ranks_per_stage: none.stage_ranks(),
@@ -145,23 +147,12 @@ impl Report {
                 full: Recomputed::new(full).map_err(said)?,
             },
             paper: comparisons(none, full).map_err(said)?,
+            objections: review::objections(none, full).map_err(said)?,
+            beyond: review::beyond(full).map_err(said)?,
+            failure: review::failure(full, H200),
             step: step::rows().map_err(|error| error.to_string())?,
             spec,
         })
-    }
-}
-
-fn accounting(accounting: Accounting) -> String {
-    match accounting {
-        Accounting::Paper(Paper { kernel, dropout, pool }) => {
-            let [kernel, dropout, pool] = [kernel.word(), dropout.word(), pool.word()];
-            format!("{} (kernel {kernel}, dropout {dropout}, pool {pool})", accounting.name())
-        }
-        Accounting::WorkedExample(_)
-        | Accounting::MegatronCore(_)
-        | Accounting::Transformers(_)
-        | Accounting::Torchtitan(_)
-        | Accounting::Reference(_) => accounting.name().to_owned(),
     }
 }
 

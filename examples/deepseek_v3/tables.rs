@@ -3,7 +3,9 @@
 use crate::number::grouped;
 use crate::paper::{Agreement, Comparison, PAPER_STAGE, Table8, Unit};
 use crate::report::{ByRecompute, Recomputed, Report, StageRow, WholeModel, WorstRank, ZeroRow};
+use crate::review::{Failure, Objection};
 use crate::text::{lines, quoted, range, table};
+use crate::wrapped::wrapped;
 use moe_model::spec::{Layout, Precision};
 use moe_model::{Bytes, H200};
 
@@ -18,6 +20,9 @@ pub(crate) fn all(report: &Report) -> String {
         zero(report),
         worst(report),
         paper(report),
+        objections(report),
+        beyond(report),
+        failure(report),
         step(report),
     ]
     .concat()
@@ -50,13 +55,13 @@ fn head_of_model(report: &Report) -> [(&'static str, String); 3] {
     let (total, moe, non_moe) = (grouped(parameters.total), grouped(parameters.moe), grouped(parameters.non_moe));
     let (mtp, biases) = (grouped(*mtp_parameters), grouped(*correction_bias_elements));
     [
-        ("model", format!("{}: {layers}; {experts}", report.model)),
+        ("model", format!("{}: {layers}; {experts}", report.behind.model)),
         ("parameters", format!("{total}: {moe} MoE, {non_moe} non-MoE")),
         ("beside them", format!("{mtp} in MTP modules; correction bias, a buffer of {biases} elements")),
     ]
 }
 
-fn head_of_layout(report: &Report) -> [(&'static str, String); 9] {
+fn head_of_layout(report: &Report) -> [(&'static str, String); 10] {
     let Layout { mesh, zero, placement, precision, batch, .. } = &report.spec.layout;
     let (world, each) = (grouped(report.world_size), report.ranks_per_stage);
     let [dense, expert, groups] = [zero.dense.word(), zero.expert.word(), zero.groups.word()];
@@ -69,9 +74,10 @@ fn head_of_layout(report: &Report) -> [(&'static str, String); 9] {
         ("placement", format!("query_rope {query_rope}, shared_experts {shared_experts}")),
         ("precision", formats(*precision)),
         ("batch", format!("{count} micro-batches of {micro} x {sequence} tokens on each replica")),
-        ("accounting", report.accounting.clone()),
+        ("accounting", report.behind.accounting.clone()),
         ("not counted", report.not_counted.to_owned()),
         ("source", report.source.to_owned()),
+        ("counted", format!("by {} on {}", report.behind.version, report.behind.date)),
     ]
 }
 
@@ -222,21 +228,61 @@ fn paper(report: &Report) -> String {
     let title =
         format!("What the paper prints beside our numbers, of a rank of stage {PAPER_STAGE} where no other is named");
     let header = ["<what", "ours", "", "printed", "table", "<agreement"];
-    let notes = distinct_notes(&report.paper);
-    let rows = table(&title, &header, report.paper.iter().map(|row| comparison_cells(row, &notes)));
-    let notes = lines((1..).zip(notes).map(|(number, note)| format!("[{number}] {note}")));
-    format!("{rows}{notes}Objections are those of a published review of the paper.\n")
+    let distinct = distinct(report.paper.iter().map(|row| row.note.as_str()));
+    let rows = table(&title, &header, report.paper.iter().map(|row| comparison_cells(row, &distinct)));
+    let notes = notes(&distinct);
+    format!("{rows}{notes}")
+}
+
+fn objections(report: &Report) -> String {
+    let all = (1..).zip(&report.objections).map(|(number, Objection { objection, answer })| {
+        format!("{number}. {objection}:\n{}\n", wrapped("   ", answer))
+    });
+    format!("\nObjections of a published review of the paper, answered\n{}", all.collect::<String>())
+}
+
+/// Ranges, and below each the terms that have a name.
+fn beyond(report: &Report) -> String {
+    let sources = distinct(report.beyond.iter().map(|row| row.source));
+    let rows = report.beyond.iter().map(|row| {
+        let printed = row.printed.map_or_else(String::new, quoted);
+        let what = if row.printed.is_some() { row.what.to_owned() } else { format!("  {}", row.what) };
+        let bytes = if row.least_bytes == row.most_bytes {
+            row.least_bytes.to_string()
+        } else {
+            format!("{} to {}", row.least_bytes, row.most_bytes)
+        };
+        let number = sources.iter().position(|source| *source == row.source).map_or(0, |place| place + 1);
+        vec![what, printed, bytes, format!("[{number}]")]
+    });
+    let title = format!(
+        "Beyond the tensors of a rank of stage {PAPER_STAGE}: ranges that the paper allows, and below them what has a name"
+    );
+    let table = table(&title, &["<what", "printed", "bytes", "<"], rows);
+    let sources = notes(&sources);
+    let why = "A term is what follows from the layout alone; what an allocator keeps beyond that depends on the order of tensors, \
+               channels on the links of a machine: that is what headroom is for.";
+    format!("{table}{sources}{}\n", wrapped("", why))
+}
+
+fn failure(report: &Report) -> String {
+    let Failure { what, message } = &report.failure;
+    format!("\nWhat fails: {what}\n{}", lines(message.lines().map(|line| wrapped("", line))))
 }
 
 /// Each note once, in the order of the rows; its number is its place, from 1.
-fn distinct_notes(rows: &[Comparison]) -> Vec<&str> {
+fn distinct<'r>(rows: impl Iterator<Item = &'r str>) -> Vec<&'r str> {
     let mut notes = Vec::new();
-    for row in rows {
-        if !row.note.is_empty() && !notes.contains(&row.note.as_str()) {
-            notes.push(&*row.note);
+    for note in rows.filter(|note| !note.is_empty()) {
+        if !notes.contains(&note) {
+            notes.push(note);
         }
     }
     notes
+}
+
+fn notes(distinct: &[&str]) -> String {
+    lines((1..).zip(distinct).map(|(number, note)| format!("[{number}] {note}")))
 }
 
 fn comparison_cells(row: &Comparison, notes: &[&str]) -> Vec<String> {

@@ -1,17 +1,19 @@
 //! The report: what is counted of a model, as text or as JSON.
 
+use crate::behind::Behind;
 use crate::input::{self, Input};
 use moe_model::checkpoint::{Kind, Tensor};
 use moe_model::inventory::Module;
 use serde::Serialize;
 
 /// Changes with any key of the JSON.
-const FORMAT: &str = "moe-model/inspect/2";
+const FORMAT: &str = "moe-model/inspect/3";
 
 /// What is counted of a model.
 #[derive(Serialize)]
 pub(crate) struct Report {
     format: &'static str,
+    pub(crate) behind: Behind,
     /// The file, or the preset.
     pub(crate) source: String,
     /// Of the config; null for a preset.
@@ -99,6 +101,7 @@ impl Report {
         let (with_scales, of_mtp) = (elements(&tensors)?, elements(&mtp)?);
         Ok(Self {
             format: FORMAT,
+            behind: Behind::without_accounting(&input.source, "none"),
             source: input.source.clone(),
             model_type: input.model_type,
             naming: input.naming.name,

@@ -9,6 +9,7 @@ use moe_model::Bytes;
 pub(crate) fn of(report: &Report) -> String {
     let of_type = report.model_type.map(|model_type| format!(", a {model_type}")).unwrap_or_default();
     let mut text = format!("{}{of_type}; tensors named as those of {}\n", report.source, report.naming);
+    text += &report.behind.text();
     text += &table("Totals", &["<", "elements"], totals(report));
     text += &table("Sizes", &["<", "bytes", "<"], sizes(report));
     let modules = report.modules.iter().map(|of| vec![of.module.replace('_', " "), grouped(of.parameters)]);

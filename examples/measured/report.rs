@@ -1,5 +1,6 @@
 //! What the model says of each row, and how far off it is.
 
+use crate::behind::Behind;
 use crate::rows::Row;
 use moe_model::config::Reason;
 use moe_model::inventory::Phase;
@@ -9,7 +10,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(crate) struct Report {
     format: &'static str,
-    accounting: &'static str,
+    pub(crate) behind: Behind,
     pub(crate) rows: Vec<Line>,
     pub(crate) summary: Summary,
 }
@@ -61,7 +62,7 @@ pub(crate) struct Errors {
 }
 
 impl Report {
-    pub(crate) fn of(rows: &[Row]) -> Self {
+    pub(crate) fn of(source: &str, rows: &[Row]) -> Self {
         let judged: Vec<Line> = rows.iter().map(judge).collect();
         let errors = |of: fn(&Line) -> Option<f64>| Errors::of(judged.iter().filter_map(of).collect());
         let outside = |row: &&Line| row.not_modelled.is_some() && !row.cannot_be_judged;
@@ -76,8 +77,9 @@ impl Report {
                 peak: bound(rows, &judged, |row| Some(row.peak_bytes)),
             },
         };
-        let accounting = "megatron_core, Megatron-LM d98e8a64 (2026-08-22)";
-        Self { format: "moe-model/measured/1", accounting, rows: judged, summary }
+        let accounting = "megatron_core, Megatron-LM d98e8a64 (2026-08-22)".to_owned();
+        let behind = Behind { accounting, ..Behind::without_accounting(source, "as each row names it") };
+        Self { format: "moe-model/measured/2", behind, rows: judged, summary }
     }
 
     pub(crate) fn json(&self) -> String {

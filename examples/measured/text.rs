@@ -34,7 +34,7 @@ pub(crate) fn of(report: &Report) -> String {
         line("static, rows against the median of rows with the same arguments", &bound.standing),
         line("peak, likewise", &bound.peak),
     ];
-    text + &columns(&header, lines)
+    text + &columns(&header, lines) + "\n" + &report.behind.text()
 }
 
 /// The test's directory and its hardware.

@@ -1,17 +1,19 @@
 //! The report: what is kept, what fills a rank, what fits, as text or as JSON.
 
+use crate::behind::Behind;
 use crate::input::{Input, said};
 use moe_model::spec::{MlaCache, Service, Serving};
 use moe_model::{Device, Entry, Phase, Plan, Role, judge};
 use serde::Serialize;
 
 /// Changes with any key of the JSON.
-const FORMAT: &str = "moe-model/serving/1";
+const FORMAT: &str = "moe-model/serving/2";
 
 /// What a model takes to be served.
 #[derive(Serialize)]
 pub(crate) struct Report {
     format: &'static str,
+    pub(crate) behind: Behind,
     /// The file, or the preset.
     pub(crate) source: String,
     pub(crate) ranks: u64,
@@ -89,6 +91,7 @@ impl Report {
         let warnings = plan.warnings();
         Ok(Self {
             format: FORMAT,
+            behind: Behind::of(&input.source, &input.spec),
             source: input.source.clone(),
             ranks: plan.world(),
             requests: serving.requests,

@@ -14,6 +14,7 @@ pub(crate) fn of(report: &Report) -> String {
         grouped(*context),
         counted(*ranks, "rank"),
     );
+    text += &report.behind.text();
     let worst = report.stages.iter().find(|of| of.stage == report.worst_stage);
     if let Some(of) = worst {
         text += &caches(report, of);

@@ -1,5 +1,6 @@
 //! Deviations of what was computed from what was expected, by group.
 
+use crate::behind::Behind;
 use moe_model::Bytes;
 use serde::Serialize;
 
@@ -57,6 +58,7 @@ impl Group {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) version: u32,
+    pub(crate) behind: Behind,
     pub(crate) title: String,
     pub(crate) groups: Vec<Group>,
     pub(crate) allocations: u64,

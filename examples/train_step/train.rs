@@ -1,6 +1,7 @@
 //! Two steps of a model in single precision, each of whose allocations is asserted, and what they compute beside what is
 //! expected.
 
+use crate::behind::Behind;
 use crate::compare::{Group, Report};
 use crate::folder::Folder;
 use moe_model::gpu::hub::Checkpoint;
@@ -93,7 +94,8 @@ pub(crate) fn run<D: Device>(folder: &Folder, device: D) -> Result<Report, Strin
     groups.extend([grad, after1, after2]);
     let peak = Phase::TRAINING.iter().map(|phase| ledger.peak(*phase)).max().unwrap_or_default();
     let title = format!("{} on {} in fp32, against what is expected", folder.config.model_type, D::NAME);
-    Ok(Report { version: 1, title, groups, allocations: ledger.allocations(), peak })
+    let behind = Behind { device: D::NAME, ..Behind::of(folder.config.model_type, plan.spec()) };
+    Ok(Report { version: 2, behind, title, groups, allocations: ledger.allocations(), peak })
 }
 
 /// Expected values.

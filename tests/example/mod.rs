@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 /// Exit code, stdout, stderr.
 pub(crate) type Said = (i32, String, String);
 
+/// The day that reports are of, in seconds and in words.
+pub(crate) const DATE: (&str, &str) = ("1795996800", "2026-11-30");
+
 /// An example, built once for all tests of an executable.
 pub(crate) struct Example {
     name: &'static str,
@@ -23,7 +26,7 @@ impl Example {
     /// In the root of the repository.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.executable.get_or_init(|| built(self.name)));
-        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        command.current_dir(env!("CARGO_MANIFEST_DIR")).env("SOURCE_DATE_EPOCH", DATE.0);
         command
     }
 
