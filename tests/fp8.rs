@@ -320,13 +320,12 @@ fn a_run_in_fp8_is_predicted() {
     let name = "moe/gpt3_mcore_te_tp2_pp2_ep4_etp1_mtp_resume_torch_dist_fp8";
     let row = rows.iter().find(|row| row["test"] == name).expect("it is there");
     let object = |key: &str| row[key].as_object().expect("it is an object").clone();
-    let mut arguments = object("args");
-    assert_eq!(arguments.remove("fp8-format"), Some("hybrid".into()));
-    assert_eq!(arguments.remove("fp8-recipe"), Some("tensorwise".into()));
+    let (arguments, environment) = (object("args"), object("env"));
+    assert_eq!((&arguments["fp8-format"], &arguments["fp8-recipe"]), (&"hybrid".into(), &"tensorwise".into()));
     let world = row["world_size"].as_u64();
-    let run =
-        MegatronRun { arguments, environment: object("env"), world, device: Device::H100, transformer_engine: None };
+    let run = MegatronRun { arguments, environment, world, device: Device::H100, transformer_engine: None };
     let mut spec = run.spec().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(spec.layout.precision.compute, Compute::Fp8Current);
     // Its ranks interleave chunks: what their schedule keeps between steps is not modelled (`tests/measured.rs`).
     let percent = |said: u64, key: &str| {
         let measured = row[key].as_u64().expect("it is a number");

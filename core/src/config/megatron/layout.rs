@@ -4,10 +4,10 @@ use super::super::fields::Fields;
 use super::architecture::{decimal, is_positive};
 use super::{MegatronRun, bounded, values};
 use crate::spec::{
-    Accounting, AuxLoss, Batch, Capacity, Context, CoreAttention, Cublas, Dispatcher, Dropless, Dtype, ExpertKernel,
-    Factor, GatedActivation, Implementation, Layout, Loss, MegatronCore, MegatronVersion, Mesh, Modules, NormCode,
-    Placement, Precision, Recompute, RouterFormat, Routing, Schedule, Score, Spec, StageList, Stages, Switch, Target,
-    Weighed, Zero, ZeroStage,
+    Accounting, AuxLoss, Batch, Capacity, Compute, Context, CoreAttention, Cublas, Dispatcher, Dropless, Dtype,
+    ExpertKernel, Factor, GatedActivation, Implementation, Layout, Loss, MegatronCore, MegatronVersion, Mesh, Modules,
+    NormCode, Placement, Precision, Recompute, RouterFormat, Routing, Schedule, Score, Spec, StageList, Stages, Switch,
+    Target, Weighed, Zero, ZeroStage,
 };
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -119,13 +119,38 @@ fn precision(fields: &mut Fields<'_>) -> Precision {
     let is_reduced = fields.switch("grad-reduce-in-bf16", Switch::Off).is_on();
     // Gradients of bf16 weights add up in fp32 unless they are reduced as they are.
     fields.pass("accumulate-allreduce-grads-in-fp32");
+    let (compute, amax_history) = compute(fields);
     Precision {
         weights,
         gradients: if weights == Dtype::Bf16 && is_reduced { Dtype::Bf16 } else { Dtype::Fp32 },
         master: if weights == Dtype::Fp32 { Dtype::None } else { Dtype::Fp32 },
         activations: weights,
+        compute,
+        amax_history,
         ..Precision::DEFAULT
     }
+}
+
+/// What linear layers multiply in, and how many steps delayed scaling remembers. Which of the two FP8 formats gradients have
+/// changes no size.
+fn compute(fields: &mut Fields<'_>) -> (Compute, u64) {
+    const FORMATS: &[&str] = &[r#""hybrid""#, r#""e4m3""#];
+    const RECIPES: &[&str] = &[r#""delayed""#, r#""tensorwise""#, r#""blockwise""#];
+    if fields.word("fp8-format", FORMATS).is_none() {
+        fields.pass("fp8-recipe");
+        fields.pass("fp8-amax-history-len");
+        return (Compute::Activations, 0);
+    }
+    let compute = match fields.word("fp8-recipe", RECIPES) {
+        Some(1) => Compute::Fp8Current,
+        Some(2) => Compute::Fp8Blockwise,
+        _ => Compute::Fp8Delayed,
+    };
+    if compute == Compute::Fp8Delayed {
+        return (compute, fields.optional("fp8-amax-history-len").unwrap_or(0));
+    }
+    fields.pass("fp8-amax-history-len");
+    (compute, 0)
 }
 
 /// Micro-batches follow from the batch of the whole job.
