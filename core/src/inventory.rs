@@ -601,6 +601,17 @@ impl Inventory {
         Self { entries, len }
     }
 
+    /// What blocks of one chunk save and work on, one of its micro-batches being in flight.
+    #[must_use]
+    #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
+    pub const fn of_chunk(plan: &Plan, stage: u64, chunk: u64) -> Self {
+        let mut entries = [Entry::NONE; Self::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        accounting::list(&mut list, plan, &plan.sizes(), Counts::of(plan, &plan.chunk(stage, chunk), 1));
+        let len = list.len;
+        Self { entries, len }
+    }
+
     /// How many kinds of tensors there are.
     #[must_use]
     pub const fn len(&self) -> usize {
