@@ -58,8 +58,8 @@ pub struct Sent {
     pub operation: Operation,
     /// Of what.
     pub what: &'static str,
-    /// Bytes to others, each time. Of an all-to-all those of all copies of tokens that the rank sends, or, on their way
-    /// back, that as many ranks receive together, each its share: routing decides how many of them stay, and who gets more.
+    /// Bytes to others, each time. Routing decides how many copies of tokens come to which rank of an expert group: of what
+    /// they take these are each rank's share of what all send, in an all-to-all those included that stay.
     pub bytes: Bytes,
     /// How often in a step.
     pub times: u64,
@@ -263,18 +263,26 @@ impl<'p> Of<'p> {
             self.gathered(WHAT, hidden, times);
         }
         let (mesh, times) = (self.plan.spec().layout.mesh, mul(times, self.micro_batches()));
-        if mesh.ep == 1 {
-            return;
-        }
         let again = u64::from(matches!(self.plan.spec().layout.recompute, Recompute::Full));
+        let counts = mul(mul(mesh.ep, self.sizes.local_experts.local), INT32);
         let copies = mul(own_tokens(&self.sizes), self.sizes.active.local);
-        let counts = mul(mul(mesh.ep - 1, self.sizes.local_experts.local), INT32);
-        self.push(Group::Ep, Operation::Counts, "copies of each expert", counts, mul(times, 1 + again));
-        let rows = mul(mul(copies, hidden.local), self.element);
-        // There and back in either direction, and there once more to be computed again.
-        self.push(Group::Ep, Operation::AllToAll, "copies of tokens", rows, mul(times, 4 + again));
-        // Their weights there, and the gradients of these back.
-        self.push(Group::Ep, Operation::AllToAll, "weights of copies", mul(copies, FP32), mul(times, 2 + again));
+        let row = mul(hidden.local, self.element);
+        if mesh.expert_ranks() > 1 {
+            let what = "copies of each expert";
+            self.push(Group::Ep, Operation::Counts, what, counts - counts / mesh.ep, mul(times, 1 + again));
+            self.push(Group::Etp, Operation::Counts, what, mul(counts, mesh.etp - 1), mul(times, 1 + again));
+            // There and back in either direction, and there once more to be computed again; their weights there, and the
+            // gradients of these back.
+            for (what, bytes, there, back) in
+                [("copies of tokens", row, 2 + again, 2), ("weights of copies", FP32, 1 + again, 1)]
+            {
+                let (bytes, [there, back]) = (mul(copies, bytes), [there, back].map(|ways| mul(times, ways)));
+                self.push(Group::Ep, Operation::AllToAll, what, bytes, add(there, back));
+                let shared = mul(bytes, mesh.etp - 1);
+                self.push(Group::Etp, Operation::AllGather, what, shared, there);
+                self.push(Group::Etp, Operation::ReduceScatter, what, shared, back);
+            }
+        }
     }
 
     /// A norm, the logits and the loss.

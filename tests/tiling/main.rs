@@ -153,6 +153,7 @@ const OTHERS: &[&str] = &[
     "transformers-mesh",
     "torchtitan-mesh",
     "reference-mesh",
+    "reference-etp",
     "reference-capacity",
     "reference-schedule",
     "reference-zero",

@@ -54,7 +54,9 @@ pub enum When {
     Torchtitan,
     /// As the reference step counts.
     Reference,
-    /// The same, where experts are of bounded capacity.
+    /// The same, where experts are split over ranks that also split tensors.
+    ReferenceEtp,
+    /// As the reference step counts, where experts are of bounded capacity.
     ReferenceCapacity,
     /// Where linear layers compute in fp8.
     Fp8,
@@ -368,6 +370,9 @@ impl When {
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
             Self::Reference => is_reference(n) && !is_serving(n),
+            Self::ReferenceEtp => {
+                Self::Reference.applies(n) && moe && of[Key::MeshEtp as usize] > 1 && of[Key::MeshTp as usize] > 1
+            }
             Self::ReferenceCapacity => Self::Reference.applies(n) && Self::Capacity.applies(n),
             Self::Ring => is_ring(n) && !is_serving(n),
             Self::NoWindow => n.get(Key::AttentionFullEvery).is_some() && of[Key::AttentionWindow as usize] == 0,
@@ -492,6 +497,7 @@ impl When {
             Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
+            Self::ReferenceEtp => KeySet::of(&[Key::LayersMoe, Key::MeshEtp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll | Self::MixerAllToAll => {
                 KeySet::of(&[Key::MeshCp, Key::MeshContext])
             }

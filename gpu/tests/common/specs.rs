@@ -30,6 +30,7 @@ fn mesh(rng: &mut Rng) -> Mesh {
         pp,
         vpp: if pp > 1 { of(rng, &[0, 0, 2, 3]) } else { 0 },
         ep: of(rng, &[1, 1, 2, 4]),
+        etp: of(rng, &[1, 1, 2]),
         dp: of(rng, &[1, 2, 4]),
         sequence_parallel: if tp > 1 { switch(rng) } else { Switch::Off },
         ..Mesh::DEFAULT
@@ -136,7 +137,7 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
             ..Batch::DEFAULT
         },
         recompute: of(rng, &[Recompute::None, Recompute::Full]),
-        routing: routing(rng, mesh.ep),
+        routing: routing(rng, mesh.expert_ranks()),
         accounting: Accounting::Reference(Reference { kernel: of(rng, Kernel::ALL) }),
         ..Layout::DEFAULT
     }
@@ -147,13 +148,13 @@ fn stages(rng: &mut Rng, pp: u64, layers: u64) -> Stages {
     if pp > 1 && (!layers.is_multiple_of(pp) || rng.bool()) { uneven } else { Stages::EVEN }
 }
 
-fn routing(rng: &mut Rng, ep: u64) -> Routing {
+fn routing(rng: &mut Rng, expert_ranks: u64) -> Routing {
     let factor = Factor::thousandths(of(rng, &[500, 1000, 1250, 2000]));
     match rng.u8(..4) {
         0 => Routing::BALANCED,
         1 => Routing::WORST,
         2 => Routing::Dropless(Dropless { skew: Factor::thousandths(1500), ..Dropless::DEFAULT }),
-        _ if ep == 1 => Routing::Capacity(Capacity { factor }),
+        _ if expert_ranks == 1 => Routing::Capacity(Capacity { factor }),
         _ => Routing::BALANCED,
     }
 }

@@ -25,12 +25,24 @@ pub(super) struct KeptRouting<D: Memory, S: Shapes> {
     /// Rows that go to each rank of the expert group, and that come from each.
     pub(super) sends: Vec<usize>,
     pub(super) receives: Vec<usize>,
+    /// Rows that come to each of the ranks that split the same experts, which put them together.
+    pub(super) parts: Vec<usize>,
 }
 
 impl<D> Ctx<'_, D> {
-    /// Whether experts are dealt over ranks.
+    /// Whether tokens go to experts of other ranks: experts are dealt over ranks, or split.
     pub(super) fn is_dealt(&self) -> bool {
-        self.plan.spec().layout.mesh.ep > 1
+        self.plan.spec().layout.mesh.expert_ranks() > 1
+    }
+
+    /// Whether experts are split over ranks.
+    pub(super) fn is_split(&self) -> bool {
+        self.plan.spec().layout.mesh.etp > 1
+    }
+
+    /// Whether the rank is the first of those that split the same experts.
+    pub(super) fn is_first_part(&self) -> bool {
+        self.comm.place().etp == 0
     }
 
     /// Slots of each expert, if they are bounded.
@@ -116,21 +128,31 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
     /// The same of a world: each rank says what it sends.
     fn share_in_world(&mut self, of: &Ctx<'_, D>, sent: &[i32]) -> Result<Vec<usize>, StepError> {
         let experts = of.room.lengths.local_experts;
-        let come = of.comm.counts(sent, experts)?.unwrap_or_default();
+        // Of each rank that splits the same experts, rank by rank and expert by expert.
+        let of_parts = of.comm.counts(sent, experts)?.unwrap_or_default();
         let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
         self.sends = sent.chunks(experts).map(sum).collect();
-        self.receives = come.iter().map(|of_rank| of_rank.iter().sum()).collect();
+        self.receives = of_parts[mine].chunks(experts).map(|of_rank| of_rank.iter().sum()).collect();
+        self.parts = of_parts.iter().map(|of_part| of_part.iter().sum()).collect();
+        let come: Vec<&[usize]> = of_parts.iter().flat_map(|of_part| of_part.chunks(experts)).collect();
         self.segments = runs((0..experts).map(|expert| come.iter().map(|of_rank| of_rank[expert]).sum()));
         // Each rank's come in the order of experts: at each expert those of the first rank first.
         let mut next: Vec<usize> = self.segments.iter().map(|(first, _)| *first).collect();
         let mut places = Vec::with_capacity(self.rows());
-        for of_rank in &come {
+        for of_rank in come {
             for (next, count) in next.iter_mut().zip(of_rank) {
                 places.extend(*next..*next + count);
                 *next += count;
             }
         }
         Ok(places)
+    }
+
+    /// Rows that come to the rank itself; where peers are stood in for, as many as the budget counts.
+    pub(super) fn own_rows(&self, of: &Ctx<'_, D>) -> usize {
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
+        self.parts.get(mine).copied().unwrap_or(of.room.lengths.own_rows)
     }
 
     /// Where each copy that is received stands at its expert.
