@@ -587,16 +587,20 @@ impl Inventory {
             serving::list_caches(&mut list, plan, serving, stage, &Kept::all(plan, serving));
         } else {
             weights::list_states(&mut list, plan);
-            let [again, whole] = units.shared(&counts);
-            list.leave_out(again);
-            accounting::list(&mut list, plan, &sizes, counts);
-            if counts.has_whole() {
-                list.leave_out(whole);
-                accounting::list(&mut list, &plan.without_recomputation(), &sizes, counts.whole());
-            }
-            list.leave_out(Turns::NONE);
+            blocks(&mut list, plan, &units, counts);
             accounting::list_rank(&mut list, plan, &counts.all());
         }
+        let len = list.len;
+        Self { entries, len }
+    }
+
+    /// What blocks of one chunk save and work on, one of its micro-batches being in flight.
+    #[must_use]
+    #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
+    pub const fn of_chunk(plan: &Plan, stage: u64, chunk: u64) -> Self {
+        let mut entries = [Entry::NONE; Self::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        blocks(&mut list, plan, &Units::of(plan), Counts::of(plan, &plan.chunk(stage, chunk), 1));
         let len = list.len;
         Self { entries, len }
     }
@@ -633,6 +637,18 @@ impl Inventory {
     pub fn iter(&self) -> core::slice::Iter<'_, Entry> {
         self.entries().iter()
     }
+}
+
+/// What blocks save and work on, of layers that are computed again and of those that are not.
+const fn blocks(list: &mut Sink<'_>, plan: &Plan, units: &Units, counts: Counts) {
+    let (sizes, [again, whole]) = (plan.sizes(), units.shared(&counts));
+    list.leave_out(again);
+    accounting::list(list, plan, &sizes, counts);
+    if counts.has_whole() {
+        list.leave_out(whole);
+        accounting::list(list, &plan.without_recomputation(), &sizes, counts.whole());
+    }
+    list.leave_out(Turns::NONE);
 }
 
 impl<'a> IntoIterator for &'a Inventory {

@@ -69,6 +69,8 @@ axes! {
     Keys = keys,
     /// Copies of tokens at the experts of a rank, as many as the budget counts.
     Rows = rows,
+    /// Copies of tokens that come to a rank itself, before ranks that split experts put theirs together.
+    OwnRows = own_rows,
     /// Copies of a rank's own tokens by expert: those it has, or under bounded capacity the slots.
     Sorted = sorted,
     /// Parameters of the dense ZeRO group, with its padding.
@@ -91,6 +93,7 @@ pub struct Lengths {
     pub context: usize,
     pub keys: usize,
     pub rows: usize,
+    pub own_rows: usize,
     pub sorted: usize,
     pub hidden: usize,
     pub vocab: usize,
@@ -145,7 +148,8 @@ impl Lengths {
             context: n(batch * sizes.context.local),
             keys: n(sizes.sequence.local),
             rows: n(rows),
-            sorted: n(if is_dealt && is_dropless { tokens * sizes.active.local } else { rows }),
+            own_rows: n(plan.received_rows()),
+            sorted: n(if is_dealt && is_dropless { tokens * sizes.active.local } else { plan.received_rows() }),
             hidden,
             vocab,
             heads,

@@ -8,7 +8,7 @@ pub mod threads;
 
 use crate::device::{Element, Format, Memory};
 use crate::ops::elementwise::{Columns, Elementwise};
-use crate::shapes::{Axis, Context, Lengths, Shard, Tokens};
+use crate::shapes::{Axis, Context, Lengths, OwnRows, Rows, Shard, Tokens};
 use crate::{View, ViewMut};
 use core::cell::RefCell;
 use core::fmt;
@@ -17,7 +17,7 @@ use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
 use solo::pieces;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Why a rank does not get what its peers have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,6 +107,50 @@ pub struct Comm {
     place: Coordinates,
     carrier: Option<Box<dyn Carrier>>,
     sent: RefCell<BTreeMap<(Group, Operation), Sent>>,
+    /// What other stages sent before it was asked for, by who sent it.
+    early: RefCell<HashMap<(u64, Subject), Vec<u8>>>,
+}
+
+/// What a message from stage to stage is of. Stages of several chunks send one another more than one kind, and ask for it in
+/// the order of their own events.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Subject {
+    /// Hidden states for a place in the order of virtual stages, of a micro-batch.
+    Hidden { place: u64, micro_batch: u64 },
+    /// The gradients of what such a place made.
+    Gradient { place: u64, micro_batch: u64 },
+    /// The gradients of a table that two stages hold.
+    Table,
+}
+
+impl Subject {
+    /// Bytes of it behind a message.
+    const BYTES: usize = 24;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let [a, b, c] = match self {
+            Self::Hidden { place, micro_batch } => [0, place, micro_batch],
+            Self::Gradient { place, micro_batch } => [1, place, micro_batch],
+            Self::Table => [2, 0, 0],
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes.chunks_exact_mut(8).zip([a, b, c]).for_each(|(out, number)| out.copy_from_slice(&number.to_le_bytes()));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match *bytes.as_chunks().0 {
+            [kind, place, micro_batch] => {
+                let [kind, place, micro_batch] = [kind, place, micro_batch].map(u64::from_le_bytes);
+                match kind {
+                    0 => Some(Self::Hidden { place, micro_batch }),
+                    1 => Some(Self::Gradient { place, micro_batch }),
+                    _ => Some(Self::Table),
+                }
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Bytes that a rank sent in an operation, all of them in all times.
@@ -139,7 +183,7 @@ impl Comm {
 
     fn new(plan: &Plan, rank: u64, carrier: Option<Box<dyn Carrier>>) -> Self {
         let place = plan.coordinates(rank);
-        Self { plan: *plan, rank, place, carrier, sent: RefCell::new(BTreeMap::new()) }
+        Self { plan: *plan, rank, place, carrier, sent: RefCell::default(), early: RefCell::default() }
     }
 
     /// Whether its peers are stood in for.
@@ -477,38 +521,66 @@ impl Comm {
             return Ok(());
         }
         let width = from.width();
-        let sent = |_| {
-            let split = |values: &[E]| {
-                let mut first = 0;
-                let of = |rows: &usize| {
-                    first += rows * width;
-                    E::to_bytes(&values[first - rows * width..first])
-                };
-                sends.iter().map(of).collect::<Vec<Vec<u8>>>()
-            };
-            device.read(from.raw(), split).unwrap_or_default()
-        };
+        let sent = |_| device.read(from.raw(), |values| split(values, sends, width)).unwrap_or_default();
         let received = self.exchange(Group::Ep, OPERATION, sent)?.unwrap_or_default();
         let received = self.elements::<E>(Group::Ep, OPERATION, &received, |member| receives[member] * width)?;
-        device.write(to.raw(), |out| {
-            let mut first = 0;
-            for of_rank in &received {
-                out[first..][..of_rank.len()].copy_from_slice(of_rank);
-                first += of_rank.len();
-            }
-        });
+        device.write(to.raw(), |out| fill(out, &received));
         Ok(())
     }
 
-    /// How many rows come from each rank for each of this rank's experts, where so many go to each expert of all; none where
-    /// it is alone.
+    /// The rows of all ranks that split the same experts behind one another, so many of each. Alone, its own again and again.
+    pub(crate) fn gather_rows<D: Memory, C, E: Element>(
+        &self,
+        device: &D,
+        all: ViewMut<'_, D, Rows, C, E>,
+        own: View<'_, D, OwnRows, C, E>,
+        parts: &[usize],
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::AllGather;
+        if self.is_alone() {
+            solo::repeat(device, all, own);
+            return Ok(());
+        }
+        let (width, bytes) = (own.width(), device.read(own.raw(), E::to_bytes).unwrap_or_default());
+        let received = self.exchange(Group::Etp, OPERATION, |members| vec![bytes; members])?.unwrap_or_default();
+        let received = self.elements::<E>(Group::Etp, OPERATION, &received, |member| parts[member] * width)?;
+        device.write(all.raw(), |out| fill(out, &received));
+        Ok(())
+    }
+
+    /// This rank's rows of a sum over ranks that split the same experts, each of which has so many. Alone, the first of them.
+    pub(crate) fn reduce_rows<D: Memory, C, E: Format>(
+        &self,
+        device: &D,
+        own: ViewMut<'_, D, OwnRows, C, E>,
+        all: View<'_, D, Rows, C, E>,
+        parts: &[usize],
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::ReduceScatter;
+        if self.is_alone() {
+            solo::repeat(device, own, all);
+            return Ok(());
+        }
+        let (width, len) = (own.width(), own.view().raw().len());
+        let sent = |_| device.read(all.raw(), |values| split(values, parts, width)).unwrap_or_default();
+        let received = self.exchange(Group::Etp, OPERATION, sent)?.unwrap_or_default();
+        let received = self.elements::<E>(Group::Etp, OPERATION, &received, |_| len)?;
+        device.write(own.raw(), |out| sum(out, &received));
+        Ok(())
+    }
+
+    /// How many rows come from each rank for each of this rank's experts, where so many go to each expert of all; as many
+    /// numbers from each of the ranks that split the same experts, which tell one another. None where it is alone.
     pub(crate) fn counts(&self, sent: &[i32], local: usize) -> Result<Option<Vec<Vec<usize>>>, CommError> {
         const OPERATION: Operation = Operation::Counts;
         let split = |_| sent.chunks(local.max(1)).map(i32::to_bytes).collect();
-        let Some(received) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
-        let received = self.elements::<i32>(Group::Ep, OPERATION, &received, |_| local)?;
+        let Some(come) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
+        let come = self.elements::<i32>(Group::Ep, OPERATION, &come, |_| local)?.concat();
+        let bytes = i32::to_bytes(&come);
+        let of_all = self.exchange(Group::Etp, OPERATION, |members| vec![bytes; members])?.unwrap_or_default();
+        let of_all = self.elements::<i32>(Group::Etp, OPERATION, &of_all, |_| come.len())?;
         let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
-        Ok(Some(received.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
+        Ok(Some(of_all.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
     }
 
     /// Sends a tensor to the rank at the same place of another stage, if it is not alone.
@@ -516,11 +588,19 @@ impl Comm {
         &self,
         device: &D,
         stage: u64,
+        subject: Subject,
         values: View<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        self.send_bytes(stage, subject, device.read(values.raw(), E::to_bytes).unwrap_or_default())
+    }
+
+    fn send_bytes(&self, stage: u64, subject: Subject, mut bytes: Vec<u8>) -> Result<(), CommError> {
         let Some(carrier) = &self.carrier else { return Ok(()) };
-        let bytes = device.read(values.raw(), E::to_bytes).unwrap_or_default();
         self.count(Group::Pp, Operation::Send, [bytes.len(), 0]);
+        bytes.extend(subject.to_bytes());
         carrier.send(self.plan.group(Group::Pp, self.rank).at(stage), Group::Pp, Operation::Send.name(), bytes)
     }
 
@@ -529,9 +609,10 @@ impl Comm {
         &self,
         device: &D,
         stage: u64,
+        subject: Subject,
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
-        match self.received(stage, values.view())? {
+        match self.received(stage, subject, values.view())? {
             Some(bytes) => device.write(values.raw(), |out| E::from_bytes(out, &bytes)),
             None => device.zero(values.raw()),
         }
@@ -543,9 +624,10 @@ impl Comm {
         &self,
         device: &D,
         stage: u64,
+        subject: Subject,
         values: ViewMut<'_, D, R, C, f32>,
     ) -> Result<(), CommError> {
-        if let Some(bytes) = self.received(stage, values.view())? {
+        if let Some(bytes) = self.received(stage, subject, values.view())? {
             let other: Vec<f32> = elements_of(&bytes, values.view().raw().len());
             device.write(values.raw(), |out| out.iter_mut().zip(&other).for_each(|(out, other)| *out += other));
         }
@@ -556,13 +638,39 @@ impl Comm {
     fn received<D: Memory, R, C, E: Element>(
         &self,
         stage: u64,
+        subject: Subject,
         of: View<'_, D, R, C, E>,
     ) -> Result<Option<Vec<u8>>, CommError> {
-        let Some(carrier) = &self.carrier else { return Ok(None) };
-        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
-        let bytes = carrier.receive(rank, Group::Pp, Operation::Send.name())?;
+        let Some((rank, bytes)) = self.message(stage, subject)? else { return Ok(None) };
         has_length(&bytes, of.raw().len() * size_of::<E>(), (rank, Group::Pp, "receive"))?;
         Ok(Some(bytes))
+    }
+
+    /// Passes on what another stage sent, as it is: a stage that holds no layer never has it on its device.
+    pub(crate) fn pass_on(&self, (from, of): (u64, Subject), (to, subject): (u64, Subject)) -> Result<(), CommError> {
+        let Some((_, bytes)) = self.message(from, of)? else { return Ok(()) };
+        self.send_bytes(to, subject, bytes)
+    }
+
+    /// A message of another stage, and the rank that sent it; none where it is alone.
+    fn message(&self, stage: u64, subject: Subject) -> Result<Option<(u64, Vec<u8>)>, CommError> {
+        let Some(carrier) = &self.carrier else { return Ok(None) };
+        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
+        let mut early = self.early.borrow_mut();
+        loop {
+            if let Some(bytes) = early.remove(&(rank, subject)) {
+                return Ok(Some((rank, bytes)));
+            }
+            let mut bytes = carrier.receive(rank, Group::Pp, Operation::Send.name())?;
+            let end = bytes.split_off(bytes.len().saturating_sub(Subject::BYTES));
+            let of_bytes = Subject::from_bytes(&end).ok_or_else(|| CommError::Disagree {
+                rank,
+                group: Group::Pp,
+                operation: "receive",
+                how: "it does not say what it sent".to_owned(),
+            })?;
+            early.insert((rank, of_bytes), bytes);
+        }
     }
 }
 
@@ -615,6 +723,25 @@ fn elements_of<E: Element>(bytes: &[u8], len: usize) -> Vec<E> {
     let mut elements = vec![E::default(); len];
     E::from_bytes(&mut elements, bytes);
     elements
+}
+
+/// Rows as messages, so many in each.
+fn split<E: Element>(values: &[E], rows: &[usize], width: usize) -> Vec<Vec<u8>> {
+    let mut first = 0;
+    let of = |rows: &usize| {
+        first += rows * width;
+        E::to_bytes(&values[first - rows * width..first])
+    };
+    rows.iter().map(of).collect()
+}
+
+/// What each rank sent, behind one another.
+fn fill<E: Element>(out: &mut [E], of_ranks: &[Vec<E>]) {
+    let mut first = 0;
+    for of_rank in of_ranks {
+        out[first..][..of_rank.len()].copy_from_slice(of_rank);
+        first += of_rank.len();
+    }
 }
 
 /// Sums in the order of ranks, made in f32 and rounded once.

@@ -25,12 +25,24 @@ pub(super) struct KeptRouting<D: Memory, S: Shapes> {
     /// Rows that go to each rank of the expert group, and that come from each.
     pub(super) sends: Vec<usize>,
     pub(super) receives: Vec<usize>,
+    /// Rows that come to each of the ranks that split the same experts, which put them together.
+    pub(super) parts: Vec<usize>,
 }
 
 impl<D> Ctx<'_, D> {
-    /// Whether experts are dealt over ranks.
+    /// Whether tokens go to experts of other ranks: experts are dealt over ranks, or split.
     pub(super) fn is_dealt(&self) -> bool {
-        self.plan.spec().layout.mesh.ep > 1
+        self.plan.spec().layout.mesh.expert_ranks() > 1
+    }
+
+    /// Whether experts are split over ranks.
+    pub(super) fn is_split(&self) -> bool {
+        self.plan.spec().layout.mesh.etp > 1
+    }
+
+    /// Whether the rank is the first of those that split the same experts.
+    pub(super) fn is_first_part(&self) -> bool {
+        self.comm.place().etp == 0
     }
 
     /// Slots of each expert for this rank's tokens, if they are bounded.
@@ -106,14 +118,13 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
             self.segments = runs(own(of, counts).into_iter());
             return Ok(Vec::new());
         }
-        let come = self.coming(of, counts)?;
-        let sum = |expert: usize| come.iter().map(|of_rank| of_rank[expert]).sum();
-        self.segments = runs((0..experts).map(sum));
-        self.receives = come.iter().map(|of_rank| of_rank.iter().sum()).collect();
+        let of_parts = self.coming(of, counts)?;
+        let come: Vec<&[usize]> = of_parts.iter().flat_map(|of_part| of_part.chunks(experts)).collect();
+        self.segments = runs((0..experts).map(|expert| come.iter().map(|of_rank| of_rank[expert]).sum()));
         // Each rank's come in the order of experts: at each expert those of the first rank first.
         let mut next: Vec<usize> = self.segments.iter().map(|(first, _)| *first).collect();
         let mut places = Vec::with_capacity(self.rows());
-        for of_rank in &come {
+        for of_rank in come {
             for (next, count) in next.iter_mut().zip(of_rank) {
                 places.extend(*next..*next + count);
                 *next += count;
@@ -122,32 +133,40 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
         Ok(places)
     }
 
-    /// How many copies each rank of the expert group sends to each expert of this rank. Those of peers that are stood in for
-    /// come as if one rank sent them all.
+    /// How many copies come to each expert of this rank from each rank of the expert group, and so of each rank that splits
+    /// the same experts. Those of peers that are stood in for come as if one rank sent them all.
     fn coming(
         &mut self,
         of: &Ctx<'_, D>,
         counts: View<'_, D, S::Experts, One, i32>,
     ) -> Result<Vec<Vec<usize>>, StepError> {
-        let experts = of.room.lengths.local_experts;
-        let ranks = of.room.lengths.experts / experts.max(1);
-        if let Some(slots) = of.slots() {
-            self.sends = vec![experts * slots; ranks];
-            return Ok(vec![vec![slots; experts]; ranks]);
-        }
-        match of.room.device.read(counts.raw(), <[i32]>::to_vec) {
-            Some(sent) if !of.comm.is_alone() => {
-                let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
-                self.sends = sent.chunks(experts).map(sum).collect();
-                Ok(of.comm.counts(&sent, experts)?.unwrap_or_default())
-            }
-            _ => Ok(vec![even(of.rows(), experts)]),
-        }
+        let (experts, mesh) = (of.room.lengths.local_experts, of.plan.spec().layout.mesh);
+        let [ep, etp] = [mesh.ep, mesh.etp].map(|ranks| usize::try_from(ranks).expect("ranks are addresses"));
+        let of_parts = if let Some(slots) = of.slots() {
+            self.sends = vec![experts * slots; ep];
+            vec![vec![slots; experts * ep]; etp]
+        } else {
+            let sent = of.room.device.read(counts.raw(), <[i32]>::to_vec).filter(|_| !of.comm.is_alone());
+            let Some(sent) = sent else { return Ok(vec![even(of.rows(), experts)]) };
+            let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
+            self.sends = sent.chunks(experts).map(sum).collect();
+            of.comm.counts(&sent, experts)?.unwrap_or_default()
+        };
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
+        self.receives = of_parts[mine].chunks(experts).map(|of_rank| of_rank.iter().sum()).collect();
+        self.parts = of_parts.iter().map(|of_part| of_part.iter().sum()).collect();
+        Ok(of_parts)
     }
 
     /// All rows of this rank's experts.
     pub(super) fn rows(&self) -> usize {
         self.segments.iter().map(|(_, len)| len).sum()
+    }
+
+    /// Rows that come to the rank itself; where peers are stood in for, as many as the budget counts.
+    pub(super) fn own_rows(&self, of: &Ctx<'_, D>) -> usize {
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
+        self.parts.get(mine).copied().unwrap_or(of.room.lengths.own_rows)
     }
 
     /// Where each copy that is received stands at its expert.
