@@ -838,7 +838,7 @@ fn weights_one_by_one() {
                 let state = inventory.iter().find(|e| e.role == Role::MasterWeight && e.expert_group == expert);
                 let held = plan.ranks_of_stage(stage).map(|rank| plan.state(rank, expert, parameters));
                 let most = held.map(|range| range.end - range.start).max();
-                assert_eq!(most.filter(|most| *most > 0), state.map(|state| state.local_elements()));
+                assert_eq!(most.filter(|most| *most > 0), state.map(moe_model::Entry::local_elements));
             }
         }
     }

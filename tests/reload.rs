@@ -60,7 +60,7 @@ fn plans(folder: &Folder) -> Vec<Plan> {
     let of = |(number, mesh): (u64, Mesh)| {
         let mut spec = Spec { architecture: folder.config.architecture, ..Spec::DEFAULT };
         let layers = spec.architecture.layers.count();
-        spec.layout.stages = Stages { last: if layers.is_multiple_of(mesh.pp) { 0 } else { 1 }, ..Stages::EVEN };
+        spec.layout.stages = Stages { last: u64::from(!layers.is_multiple_of(mesh.pp)), ..Stages::EVEN };
         spec.layout.batch = spec::Batch { sequence, count: sequences / mesh.dp.max(1), ..spec::Batch::DEFAULT };
         spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
         spec.layout.zero = if number.is_multiple_of(2) { Zero::OPTIMIZER } else { Zero::NONE };
@@ -240,7 +240,9 @@ fn hugging_face_checkpoints_come_out_again() {
                 all.extend(tensors);
             }
             assert!(all == original, "{name}");
-            [at, out].iter().for_each(|folder| fs::remove_dir_all(folder).expect("it is there"));
+            for folder in [at, out] {
+                fs::remove_dir_all(folder).expect("it is there");
+            }
         }
     }
 }
@@ -270,5 +272,7 @@ fn every_tensor_of_a_family() {
         let shape: Vec<u64> = shape.iter().map(|length| *length as u64).collect();
         assert_eq!(shape, expected[tensor].1, "{tensor}");
     }
-    [at, out].iter().for_each(|folder| fs::remove_dir_all(folder).expect("it is there"));
+    for folder in [at, out] {
+        fs::remove_dir_all(folder).expect("it is there");
+    }
 }
