@@ -128,11 +128,11 @@ fn index(number: u64) -> usize {
 }
 
 /// What is in files: each shard that is written, with the numbers of its elements.
-fn written<'t>(tensor: &'t Tensor, kept: Shards) -> Vec<(Piece<'t>, Vec<u64>)> {
+fn written(tensor: &Tensor, kept: Shards) -> Vec<(Piece<'_>, Vec<u64>)> {
     let mut written = Vec::new();
     for slice in &tensor.slices {
         let numbers = elements(tensor, &slice.part, &slice.experts);
-        for shard in slice.held.iter().flat_map(|held| kept(held)).filter(|shard| shard.writer.is_some()) {
+        for shard in slice.held.iter().flat_map(kept).filter(|shard| shard.writer.is_some()) {
             let stored = &numbers[index(shard.first)..][..index(shard.stored)];
             let stored = stored.iter().map(|number| number.expect("padding is in no file")).collect();
             written.push((piece(slice, shard, shard.stored), stored));
@@ -146,7 +146,7 @@ fn read(tensor: &Tensor, from: &[(Piece<'_>, Vec<u64>)], kept: Shards) -> u64 {
     let mut read = 0;
     for slice in &tensor.slices {
         let numbers = elements(tensor, &slice.part, &slice.experts);
-        for shard in slice.held.iter().flat_map(|held| kept(held)) {
+        for shard in slice.held.iter().flat_map(kept) {
             let mut found: Vec<Option<u64>> = vec![None; index(shard.elements)];
             for (piece, stored) in from {
                 let wanted = self::piece(slice, shard, shard.elements);
