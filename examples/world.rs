@@ -159,9 +159,9 @@ fn dealt(layers: u64, places: u64) -> StageList {
 fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
     let folder = &Folder::read(matches.get_one::<PathBuf>("DIR").expect("it has a default"))?;
     let plan = plan(folder, matches)?;
-    let experts = usize::try_from(folder.config.architecture.experts.routed).map_err(|error| error.to_string())?;
-    let weights = Checkpoint::new(&[&folder.weights], folder.config.naming, experts)?;
-    let expected = Checkpoint::new(&[&folder.expected], folder.config.naming, experts)?;
+    let architecture = &folder.config.architecture;
+    let weights = Checkpoint::new(&[&folder.weights], folder.config.naming, architecture)?;
+    let expected = Checkpoint::new(&[&folder.expected], folder.config.naming, architecture)?;
     let one = |rank, carrier| {
         let at = plan.coordinates(rank);
         let mut source = Sliced { whole: &weights, plan, at };

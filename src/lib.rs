@@ -58,7 +58,7 @@ pub use moe_model_core::{
     law, parameters, preset, replicas, sizes, spec,
 };
 #[cfg(feature = "alloc")]
-pub use moe_model_core::{events, explain, outside, timeline, traffic};
+pub use moe_model_core::{events, explain, holdings, manifest, outside, timeline, traffic};
 #[doc(inline)]
 pub use moe_model_gpu as gpu;
 

@@ -12,7 +12,7 @@ use moe_model::spec::{
     Torchtitan, Transformers, Value, Weighed, WorkedExample, Zero, ZeroGroups, ZeroStage,
 };
 use moe_model::{Bytes, Key, Phase, Plan, Role, judge, moe_model};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// Legal layouts that a run looks at.
@@ -808,4 +808,39 @@ fn the_worst_load_is_what_one_rank_can_get() {
         assert_eq!(rows(Routing::Dropless(Dropless { skew, ..Dropless::DEFAULT })), copies[0]);
         assert_eq!((plan.skew_of(&[1]), plan.skew_of(&vec![0; loads.len()])), (None, None));
     }
+}
+
+/// Weights one by one are those that the inventory counts, name by name, and fill the flat buffers of either group.
+#[test]
+fn weights_one_by_one() {
+    let mut count = 0;
+    for plan in plans().step_by(4) {
+        for stage in BTreeSet::from([0, plan.stages() - 1]) {
+            let Ok(holdings) = plan.holdings(stage) else { continue };
+            count += 1;
+            let (mut listed, mut counted) = (BTreeMap::new(), BTreeMap::new());
+            let mut groups = [0, 0];
+            for holding in holdings.iter().filter(|holding| !holding.is_buffer) {
+                *listed.entry(holding.name).or_insert(0) += holding.elements();
+                let group = &mut groups[usize::from(holding.expert_group)];
+                assert_eq!(holding.start, *group, "{}: behind the one in front of it", holding.name);
+                *group += holding.elements();
+            }
+            let inventory = plan.inventory(stage);
+            for entry in inventory.iter().filter(|entry| entry.role == Role::Weight) {
+                *counted.entry(entry.name).or_insert(0) += entry.local_elements() * entry.count;
+            }
+            assert_eq!(listed, counted, "{:?}", plan.spec());
+            if plan.spec().layout.served().is_some() || plan.spec().layout.precision.master == Dtype::None {
+                continue;
+            }
+            for (expert, parameters) in [false, true].into_iter().zip(groups) {
+                let state = inventory.iter().find(|e| e.role == Role::MasterWeight && e.expert_group == expert);
+                let held = plan.ranks_of_stage(stage).map(|rank| plan.state(rank, expert, parameters));
+                let most = held.map(|range| range.end - range.start).max();
+                assert_eq!(most.filter(|most| *most > 0), state.map(moe_model::Entry::local_elements));
+            }
+        }
+    }
+    assert!(count > 200, "{count} stages");
 }

@@ -119,7 +119,7 @@ impl Holding {
     /// have. Copies of the embedding table have its name.
     #[must_use]
     pub fn tensor(&self) -> String {
-        let name = if self.is_table { TABLE } else { self.name };
+        let name = self.key();
         let name = match (self.block, name.split_once('.')) {
             (Some(block), Some((module, rest))) => format!("{module}.{block}.{rest}"),
             (Some(block), None) => format!("{name}.{block}"),
@@ -129,6 +129,12 @@ impl Holding {
             Some(layer) => format!("model.layers.{layer}.{name}"),
             None => name,
         }
+    }
+
+    /// The name of that tensor behind the layer's.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        if self.is_table { TABLE } else { self.name }
     }
 
     /// What of it the rank at a place holds.

@@ -42,11 +42,11 @@ fn plan(folder: &Folder) -> Result<Plan, String> {
 /// Runs two steps on a device and compares.
 pub(crate) fn run<D: Device>(folder: &Folder, device: D) -> Result<Report, String> {
     let plan = plan(folder)?;
-    let experts = usize::try_from(folder.config.architecture.experts.routed).map_err(|error| error.to_string())?;
-    let mut weights = Checkpoint::new(&[&folder.weights], folder.config.naming, experts)?;
+    let architecture = &folder.config.architecture;
+    let mut weights = Checkpoint::new(&[&folder.weights], folder.config.naming, architecture)?;
     let expected = Expected {
         file: SafeTensors::deserialize(&folder.expected).map_err(|error| format!("expected.safetensors: {error}"))?,
-        weights: Checkpoint::new(&[&folder.expected], folder.config.naming, experts)?,
+        weights: Checkpoint::new(&[&folder.expected], folder.config.naming, architecture)?,
     };
     let said = |error: StepError| error.to_string();
     let mut step = Step::<D, Dynamic, f32>::new(plan, 0, device, folder.numerics, &mut weights).map_err(said)?;

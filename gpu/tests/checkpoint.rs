@@ -125,7 +125,9 @@ fn there_and_back<E: Format, M: Format>(name: &str, one: &Plan, other: &Plan) {
     for (tensor, before) in &before {
         assert!(*before == behind[tensor], "{name}: {tensor:?} is another: {meshes:?}");
     }
-    folders.iter().for_each(|folder| fs::remove_dir_all(folder).expect("it is there"));
+    for folder in folders {
+        fs::remove_dir_all(folder).expect("it is there");
+    }
 }
 
 fn there_and_back_of(name: &str, one: &Plan, other: &Plan) {

@@ -2,6 +2,11 @@
 //! of `weights.rs`, which are those of most models.
 #![cfg_attr(not(feature = "alloc"), allow(dead_code))] // who applies the tables allocates
 
+#[cfg(feature = "alloc")]
+use crate::saturating::{add, mul};
+#[cfg(feature = "alloc")]
+use alloc::{borrow::ToOwned, format, string::String, string::ToString, vec::Vec};
+
 /// How the checkpoints of some models name and pack their tensors.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Naming {
@@ -29,10 +34,10 @@ pub(super) struct Rule {
 pub struct Stored {
     /// The tensor's name, behind the layer's; with `{e}` there is one for each expert.
     pub name: &'static str,
-    /// Which of the weights that became this tensor it is.
+    /// The weights that became this tensor, by their names in an inventory.
+    pub of: &'static [&'static str],
+    /// Which of them it is.
     pub part: usize,
-    /// How many they are.
-    pub parts: usize,
     /// What was done to them, in this order.
     pub how: &'static [Op],
 }
@@ -52,10 +57,50 @@ pub enum Op {
     Lone,
 }
 
+#[cfg(feature = "alloc")]
+impl Op {
+    /// The shape of what tensors of some shapes become; none where they are not of as many dimensions as that takes.
+    #[must_use]
+    pub fn shape(how: &[Self], shapes: impl IntoIterator<Item = Vec<u64>>) -> Option<Vec<u64>> {
+        let mut shapes = shapes.into_iter();
+        let mut shape = shapes.next()?;
+        for op in how {
+            match op {
+                Self::Join(along) | Self::Weave(along) => {
+                    for other in shapes.by_ref() {
+                        let length = shape.get_mut(*along)?;
+                        *length = add(*length, *other.get(*along)?);
+                    }
+                }
+                Self::Transpose => {
+                    let last = shape.len().checked_sub(1)?;
+                    shape.swap(last.checked_sub(1)?, last);
+                }
+                Self::Rows if shape.len() < 2 => return None,
+                Self::Rows => {
+                    let experts = shape.remove(0);
+                    shape[0] = mul(shape[0], experts);
+                }
+                Self::Lone => shape.insert(0, 1),
+            }
+        }
+        Some(shape)
+    }
+}
+
 /// The expert's number in a name.
 pub(super) const EXPERT: &str = "{e}";
 /// The layer's number in a name.
 pub(super) const LAYER: &str = "{l}";
+
+/// The name of a tensor that no rule speaks of: each expert has its own.
+#[cfg(feature = "alloc")]
+pub(super) fn plain(name: &str) -> String {
+    match name.strip_prefix(EXPERTS) {
+        Some(rest) => format!("{EXPERTS}{EXPERT}.{rest}"),
+        None => name.to_owned(),
+    }
+}
 
 /// What names of `weights.rs` begin with that belong to all experts of a layer.
 pub(super) const EXPERTS: &str = "mlp.experts.";
@@ -453,7 +498,28 @@ impl Naming {
     pub fn stored(&self, name: &str) -> Option<Stored> {
         let rule = self.rules.iter().copied().flatten().find(|rule| rule.from.contains(&name))?;
         let part = rule.from.iter().position(|from| *from == name)?;
-        Some(Stored { name: rule.to, part, parts: rule.from.len(), how: rule.how })
+        Some(Stored { name: rule.to, of: rule.from, part, how: rule.how })
+    }
+
+    /// The name that a checkpoint has for a weight of a layer, or of the model beside its layers, by its name in an
+    /// inventory: with `{e}` there is one for each expert. Of layers of two blocks, for one of them.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn file_name(&self, name: &str, layer: Option<u64>, block: Option<u64>) -> String {
+        let front = layer.map_or_else(String::new, |layer| self.layer.replace(LAYER, &layer.to_string()));
+        let behind = self.stored(name).map_or_else(|| plain(name), |stored| stored.name.to_owned());
+        match (block, behind.split_once('.')) {
+            (Some(block), Some((module, rest))) => format!("{front}{module}.{block}.{rest}"),
+            (Some(block), None) => format!("{front}{behind}.{block}"),
+            (None, _) => front + &behind,
+        }
+    }
+
+    /// What modules for multi-token prediction hold of the model once more, by its name in an inventory and its name in the
+    /// module.
+    #[must_use]
+    pub const fn mtp_copies() -> &'static [(&'static str, &'static str)] {
+        MTP_COPIES
     }
 
     /// The one of this name.

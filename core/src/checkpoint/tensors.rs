@@ -1,6 +1,6 @@
 //! The list of a checkpoint's tensors.
 
-use super::naming::{EXPERT, EXPERTS, IN_BLOCKS, LAYER, MTP_COPIES, Naming, Op, Rule};
+use super::naming::{EXPERT, IN_BLOCKS, LAYER, MTP_COPIES, Naming, Op, Rule, plain};
 use super::pattern::{Pattern, Run, braces};
 use super::whole::{Whole, wholes};
 use crate::bytes::Bytes;
@@ -11,7 +11,6 @@ use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::spec::{Architecture, Beside, Dtype, LayerKind, Layers};
 use crate::weights::{self, Buffers};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{borrow::ToOwned, vec};
@@ -254,25 +253,7 @@ impl Section {
     fn packed(&self, rule: &Rule) -> Vec<u64> {
         let of =
             |name: &&str| self.tensors.iter().find(|(_, whole)| whole.name == *name).map(|(_, whole)| &whole.shape);
-        let mut shapes = rule.from.iter().filter_map(of);
-        let mut shape = shapes.next().cloned().unwrap_or_default();
-        for op in rule.how {
-            match op {
-                Op::Join(along) | Op::Weave(along) => {
-                    shapes.by_ref().for_each(|other| shape[*along] = add(shape[*along], other[*along]));
-                }
-                Op::Transpose => {
-                    let len = shape.len();
-                    shape.swap(len - 2, len - 1);
-                }
-                Op::Rows => {
-                    let experts = shape.remove(0);
-                    shape[0] = mul(shape[0], experts);
-                }
-                Op::Lone => shape.insert(0, 1),
-            }
-        }
-        shape
+        Op::shape(rule.how, rule.from.iter().filter_map(of).cloned()).unwrap_or_default()
     }
 
     /// A name of one of each layer, and of each expert where it says so; none where there are no experts.
@@ -328,14 +309,6 @@ impl List<'_> {
                 self.tensors.push(of(name, shape, Kind::Scale, Element::FP32));
             }
         }
-    }
-}
-
-/// The name of a tensor that no rule speaks of: each expert has its own.
-fn plain(name: &str) -> String {
-    match name.strip_prefix(EXPERTS) {
-        Some(rest) => format!("{EXPERTS}{EXPERT}.{rest}"),
-        None => name.to_owned(),
     }
 }
 

@@ -189,7 +189,9 @@ impl List<'_> {
         if place == next {
             self.tensors.push(Tensor {
                 name,
+                key: holding.key().to_owned(),
                 layer: holding.layer,
+                block: holding.block,
                 module: holding.module.name().to_owned(),
                 buffer: holding.is_buffer,
                 expert_group: holding.expert_group,

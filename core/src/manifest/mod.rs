@@ -55,8 +55,12 @@ pub struct State {
 pub struct Tensor {
     /// Its whole name.
     pub name: String,
+    /// Its name behind the layer's, as inventories have it.
+    pub key: String,
     /// Its layer in the model, from 0; modules for multi-token prediction follow the model's layers.
     pub layer: Option<u64>,
+    /// Which of two blocks of its layer it is of, where layers are two.
+    pub block: Option<u64>,
     /// What it belongs to.
     pub module: String,
     /// Whether it is a buffer, which nothing optimises.

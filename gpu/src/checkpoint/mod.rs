@@ -261,14 +261,13 @@ impl Files<'_> {
 
     /// Where a tensor of a rank's file begins.
     fn find(&mut self, rank: u64, entry: &Entry) -> Result<u64, Fault> {
-        match self.open.iter().position(|(open, _)| *open == rank) {
-            Some(place) => self.open.swap(0, place),
-            None => {
-                let (saved, file) = (self.saved, self.saved.listed(rank).ok_or(Fault::Missing)?);
-                let shard = Shard::open(&saved.folder.join(&file.name), &file.sums, &saved.document.checkpoint, rank)?;
-                self.open.truncate(OPEN_MAX - 1);
-                self.open.push_front((rank, shard));
-            }
+        if let Some(place) = self.open.iter().position(|(open, _)| *open == rank) {
+            self.open.swap(0, place);
+        } else {
+            let (saved, file) = (self.saved, self.saved.listed(rank).ok_or(Fault::Missing)?);
+            let shard = Shard::open(&saved.folder.join(&file.name), &file.sums, &saved.document.checkpoint, rank)?;
+            self.open.truncate(OPEN_MAX - 1);
+            self.open.push_front((rank, shard));
         }
         self.open.front().ok_or(Fault::Missing)?.1.find(entry)
     }

@@ -44,11 +44,12 @@ fn address(length: u64) -> usize {
     usize::try_from(length).expect("tensors of a rank are addresses")
 }
 
-/// Begins a file: its header, which says where each tensor will stand, one behind the other.
+/// Begins a file: its header, which says where each tensor will stand, one behind the other, and of what checkpoint and rank
+/// it is, if it is of one.
 pub(crate) fn begin<'d>(
     disk: &'d dyn Disk,
     path: &Path,
-    (id, rank): (&str, Option<u64>),
+    of: Option<(&str, u64)>,
     entries: &[Entry],
 ) -> Result<Writer<'d>, CheckpointError> {
     let of_header = |error: String| CheckpointError::manifest(path, format!("no header of safetensors: {error}"));
@@ -60,8 +61,10 @@ pub(crate) fn begin<'d>(
         (name.clone(), TensorInfo { dtype: *dtype, shape, data_offsets: (start, end) })
     });
     let tensors = tensors.collect();
-    let metadata = match rank {
-        Some(rank) => HashMap::from([(CHECKPOINT.to_owned(), id.to_owned()), (RANK.to_owned(), rank.to_string())]),
+    let metadata = match of {
+        Some((id, rank)) => {
+            HashMap::from([(CHECKPOINT.to_owned(), id.to_owned()), (RANK.to_owned(), rank.to_string())])
+        }
         // What transformers asks for.
         None => HashMap::from([("format".to_owned(), "pt".to_owned())]),
     };

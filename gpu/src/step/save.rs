@@ -153,7 +153,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
             return Ok(None);
         }
         let path = partial.path().join(file_name(rank));
-        let writer = shard::begin(disk, &path, (id, Some(rank)), &entries)?;
+        let writer = shard::begin(disk, &path, Some((id, rank)), &entries)?;
         let mut write = Write { rank, writer, path: &path };
         for kept in order {
             pass.over(kept, &mut write)?;

@@ -1,9 +1,18 @@
-//! Weights out of a Hugging Face checkpoint: `model.safetensors` files under the names and in the layout of a family.
+//! Hugging Face checkpoints: `model.safetensors` files under the names and in the layout of a family, read as weights of any
+//! layout, and written from a checkpoint of any.
+
+mod pack;
+mod write;
+
+pub use write::write;
 
 use crate::step::{Place, Source};
-use moe_model_core::checkpoint::{Naming, Op};
+use moe_model_core::checkpoint::Naming;
+use moe_model_core::spec::{Architecture, Layout, Spec};
 use moe_model_core::{Coordinates, Plan};
+use pack::{Dense, unpacked};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tensors of a checkpoint, by the names of its family.
 #[derive(Debug)]
@@ -11,23 +20,38 @@ pub struct Checkpoint<'d> {
     files: Vec<SafeTensors<'d>>,
     naming: &'static Naming,
     experts: usize,
+    /// The shape of each weight, by its name in an inventory.
+    shapes: BTreeMap<&'static str, Vec<usize>>,
 }
 
 impl<'d> Checkpoint<'d> {
-    /// The files of a checkpoint of a model with so many routed experts, each whole in memory.
+    /// The files of a checkpoint of a model, each whole in memory.
     ///
     /// # Errors
-    /// If one of them is no safetensors file.
-    pub fn new(files: &[&'d [u8]], naming: &'static Naming, experts: usize) -> Result<Self, String> {
+    /// If one of them is no safetensors file, two have a tensor of one name, or the model is none.
+    pub fn new(files: &[&'d [u8]], naming: &'static Naming, architecture: &Architecture) -> Result<Self, String> {
         let read = |bytes: &&'d [u8]| SafeTensors::deserialize(bytes).map_err(|error| error.to_string());
-        Ok(Self { files: files.iter().map(read).collect::<Result<_, _>>()?, naming, experts })
+        let files = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut names = BTreeSet::new();
+        if let Some(twice) = files.iter().flat_map(SafeTensors::names).find(|name| !names.insert(name.to_owned())) {
+            return Err(format!("two files of the checkpoint have a tensor `{twice}`"));
+        }
+        let alone = Plan::new(Spec { architecture: *architecture, layout: Layout::DEFAULT });
+        let holdings = alone.map_err(|violations| violations.to_string())?.holdings(0);
+        let length = |length: u64| usize::try_from(length).map_err(|error| error.to_string());
+        let mut shapes = BTreeMap::new();
+        for holding in holdings.map_err(|unplaced| unplaced.to_string())? {
+            let shape = holding.axes.iter().map(|axis| length(axis.logical)).collect::<Result<_, _>>()?;
+            shapes.entry(holding.name).or_insert(shape);
+        }
+        Ok(Self { files, naming, experts: length(architecture.experts.routed)?, shapes })
     }
 
-    /// A tensor of the files, as f32 and with its shape.
-    fn tensor(&self, name: &str) -> Result<(Vec<f32>, Vec<usize>), String> {
+    /// A tensor of the files, as f32.
+    fn tensor(&self, name: &str) -> Result<Dense<f32>, String> {
         let found = self.files.iter().find_map(|file| file.tensor(name).ok());
         let tensor = found.ok_or_else(|| format!("the checkpoint has no tensor `{name}`"))?;
-        Ok((values(name, &tensor)?, tensor.shape().to_vec()))
+        Ok(Dense { values: values(name, &tensor)?, shape: tensor.shape().to_vec() })
     }
 
     /// A weight as one matrix, those of all experts below one another.
@@ -43,60 +67,22 @@ impl<'d> Checkpoint<'d> {
     /// # Errors
     /// If the files do not have it.
     pub fn weight_of(&self, name: &str, layer: Option<u64>, prefix: &str) -> Result<Vec<f32>, String> {
-        let front = layer.map_or_else(String::new, |layer| self.naming.layer().replace("{l}", &layer.to_string()));
-        let stored = self.naming.stored(name);
-        let plain = match name.strip_prefix("mlp.experts.") {
-            Some(rest) => format!("mlp.experts.{{e}}.{rest}"),
-            None => name.to_owned(),
-        };
-        let file_name = format!("{prefix}{front}{}", stored.map_or(plain.as_str(), |stored| stored.name));
+        let file_name = format!("{prefix}{}", self.naming.file_name(name, layer, None));
         if file_name.contains("{e}") {
             let mut all = Vec::new();
             for expert in 0..self.experts {
-                all.extend(self.tensor(&file_name.replace("{e}", &expert.to_string()))?.0);
+                all.extend(self.tensor(&file_name.replace("{e}", &expert.to_string()))?.values);
             }
             return Ok(all);
         }
-        let (values, shape) = self.tensor(&file_name)?;
-        let Some(stored) = stored else { return Ok(values) };
-        unpacked(values, shape, stored.how, stored.part, stored.parts)
-            .ok_or_else(|| format!("`{file_name}` has no shape that it could be unpacked from"))
+        let whole = self.tensor(&file_name)?;
+        let Some(stored) = self.naming.stored(name) else { return Ok(whole.values) };
+        let shapes = stored.of.iter().map(|part| self.shapes.get(part).cloned()).collect::<Option<Vec<_>>>();
+        let shape = whole.shape.clone();
+        let part = shapes.and_then(|shapes| unpacked(whole, stored.how, stored.part, &shapes));
+        let part = part.ok_or_else(|| format!("`{file_name}` of {shape:?} is not of the shape of the model's"))?;
+        Ok(part.values)
     }
-}
-
-/// What one of several weights was before it was packed; undone from the last thing done to the first.
-fn unpacked(mut values: Vec<f32>, mut shape: Vec<usize>, how: &[Op], part: usize, parts: usize) -> Option<Vec<f32>> {
-    for op in how.iter().rev() {
-        match op {
-            Op::Transpose => {
-                let [.., rows, columns] = shape[..] else { return None };
-                values = values.chunks_exact(rows * columns).flat_map(|one| transposed(one, columns)).collect();
-                let len = shape.len();
-                shape.swap(len - 2, len - 1);
-            }
-            Op::Join(along) | Op::Weave(along) => {
-                let all = *shape.get(*along)?;
-                let inner: usize = shape[along + 1..].iter().product();
-                let is_mine = |place: usize| match op {
-                    Op::Weave(_) => place % parts == part,
-                    // Those that are joined are as long as each other.
-                    _ => place / (all / parts) == part,
-                };
-                let rows = values.chunks_exact(inner.max(1)).enumerate();
-                values = rows.filter(|(row, _)| is_mine(row % all)).flat_map(|(_, row)| row.to_vec()).collect();
-                shape[*along] = all / parts;
-            }
-            // What changes dimensions alone changes no order.
-            Op::Rows | Op::Lone => {}
-        }
-    }
-    Some(values)
-}
-
-/// Rows become columns.
-fn transposed(matrix: &[f32], columns: usize) -> Vec<f32> {
-    let rows = matrix.len() / columns;
-    (0..columns).flat_map(|column| (0..rows).map(move |row| matrix[row * columns + column])).collect()
 }
 
 /// The elements of a tensor, as f32.
@@ -138,6 +124,11 @@ impl Source for Sliced<'_, '_> {
         let is_tied = self.plan.spec().architecture.tied_embeddings.is_on() && place.name == "lm_head.weight";
         let name = if is_tied { "model.embed_tokens.weight" } else { place.name };
         let whole = self.whole.weight(name, place.layer)?;
+        let needs: usize = self.whole.shapes.get(name).map_or(whole.len(), |shape| shape.iter().product());
+        if whole.len() != needs {
+            let has = whole.len();
+            return Err(format!("`{name}` has {has} elements in the checkpoint; the model {needs}"));
+        }
         let slices = self.plan.slices(&self.at, place.name).into_iter().flatten();
         let mut values = slices.map(|at| usize::try_from(at).ok().and_then(|at| whole.get(at)));
         for out in out {
