@@ -1,8 +1,8 @@
 //! Launches of kernels. What a kernel takes is declared once, beside the operation that launches it; a function of that
 //! name launches it, and a test holds the declaration against the compiled kernel.
 
-use super::Cuda;
 use super::compile::Kind as Format;
+use super::{Cuda, Work};
 use crate::Float;
 use crate::device::{Element, Mut, Ref};
 use core::marker::PhantomData;
@@ -234,7 +234,7 @@ impl Cuda {
             return;
         }
         let load = || self.load(Format::of::<X>(), Format::of::<W>());
-        let Some(kernels) = self.attempt(|| format!("the kernels of `{name}`"), load) else { return };
+        let Some(kernels) = self.attempt(Work::Compile(name), load) else { return };
         let mut launch = self.stream().launch_builder(&kernels.0[name]);
         for value in values {
             match value {
@@ -249,7 +249,7 @@ impl Cuda {
         // are borrowed until the call returns, and are freed in the order of the same stream; each operation asserts that
         // they are as long as the sizes that it passes say.
         #[allow(unsafe_code)]
-        self.attempt(|| format!("the launch of `{name}`"), || unsafe { launch.launch(shape) });
+        self.attempt(Work::Kernel(name), || unsafe { launch.launch(shape) });
     }
 }
 

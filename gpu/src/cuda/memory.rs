@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use super::Cuda;
 use super::pool::Pool;
+use super::{Cuda, Work};
 use crate::device::{DeviceError, Element, Failure, Memory, Mut, OutOfMemory, Ref};
 use core::marker::PhantomData;
 use core::mem::size_of;
@@ -89,7 +89,7 @@ impl Memory for Cuda {
             unsafe { result::memcpy_htod_async(to.address(), &values, self.stream().cu_stream()) }
                 .and_then(|()| self.stream().synchronize())
         };
-        self.attempt(|| format!("a copy of {} bytes to it", to.bytes()), copy);
+        self.attempt(Work::ToDevice(to.bytes()), copy);
     }
 
     fn read<E: Element, T>(&self, from: Ref<'_, Self, E>, see: impl FnOnce(&[E]) -> T) -> Option<T> {
@@ -103,7 +103,7 @@ impl Memory for Cuda {
             unsafe { result::memcpy_dtoh_async(&mut values, from.address(), self.stream().cu_stream()) }
                 .and_then(|()| self.stream().synchronize())
         };
-        self.attempt(|| format!("a copy of {} bytes from it", from.bytes()), copy)?;
+        self.attempt(Work::ToHost(from.bytes()), copy)?;
         Some(see(&values))
     }
 
@@ -116,7 +116,7 @@ impl Memory for Cuda {
         let stream = self.stream().cu_stream();
         // SAFETY: both have as many bytes, and the one that is written is borrowed alone.
         let copy = || unsafe { result::memcpy_dtod_async(to.address(), from.address(), to.bytes(), stream) };
-        self.attempt(|| format!("a copy of {} bytes on it", to.bytes()), copy);
+        self.attempt(Work::Copy(to.bytes()), copy);
     }
 
     fn zero<E: Element>(&self, to: Mut<'_, Self, E>) {
@@ -126,6 +126,6 @@ impl Memory for Cuda {
         }
         // SAFETY: as many bytes are there, borrowed alone.
         let fill = || unsafe { result::memset_d8_async(to.address(), 0, to.bytes(), self.stream().cu_stream()) };
-        self.attempt(|| format!("{} bytes of zeros", to.bytes()), fill);
+        self.attempt(Work::Zeros(to.bytes()), fill);
     }
 }

@@ -9,10 +9,12 @@ mod error;
 pub mod launch;
 mod memory;
 mod pool;
+mod work;
 
 pub(crate) use blas::{Matrix, Product};
 pub use error::{Library, NoDevice};
 pub use memory::Buffer;
+pub use work::{Times, Work};
 
 use crate::Bf16;
 use crate::device::{Device, DeviceError, Failure, Memory, Mut, Ref};
@@ -28,6 +30,7 @@ use cudarc::driver::{CudaContext, CudaStream};
 use error::refused;
 use launch::Loaded;
 use pool::Pool;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,6 +42,9 @@ struct Inner {
     scratch: RefCell<Scratch>,
     /// The first thing that failed, until it is given.
     failure: RefCell<Option<Failure>>,
+    /// Times of work, where they are measured.
+    times: RefCell<Option<BTreeMap<Work, Times>>>,
+    fixed: Fixed,
     is_prepared: Cell<bool>,
     kernels: [[OnceCell<Loaded>; 2]; 2],
     architecture: &'static str,
@@ -58,6 +64,15 @@ struct Scratch {
     /// Rotary frequencies, with the base and the dimensions that they are of.
     frequencies: Option<Space<f32>>,
     made_of: Option<(u32, usize)>,
+}
+
+/// Bytes of a device's memory, as the driver shows them, that no pool holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fixed {
+    /// What was free once there was a context: the rest of the device is the context's, and that of other processes.
+    pub free: u64,
+    /// What a handle of cuBLAS took of it.
+    pub blas: u64,
 }
 
 /// A buffer, and its elements.
@@ -85,15 +100,21 @@ impl Cuda {
         let (major, _) = context.compute_capability().map_err(refused)?;
         let is_hopper = major >= 9;
         let stream = context.default_stream();
+        let free = || context.mem_get_info().map(|(free, _)| free as u64).map_err(refused);
+        let idle = free()?;
+        let blas = Blas::new(&stream)?;
+        let fixed = Fixed { free: idle, blas: idle.saturating_sub(free()?) };
         let device = Self(Rc::new(Inner {
             scratch: RefCell::default(),
             failure: RefCell::default(),
+            times: RefCell::default(),
+            fixed,
             is_prepared: Cell::new(false),
             kernels: Default::default(),
             architecture: if is_hopper { "compute_90" } else { "compute_80" },
             // What the library's manual advises.
             workspace: if is_hopper { 32 << 20 } else { 4 << 20 },
-            blas: Blas::new(&stream)?,
+            blas,
             stream,
             pool: Rc::new(Pool::current(&context, budget)?),
         }));
@@ -141,6 +162,29 @@ impl Cuda {
         self.0.pool.used().map_err(refused)
     }
 
+    /// The most bytes that the pool took from the device, since [`Self::reset_high_water`]: it takes more at once than is asked
+    /// for.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn reserved_high_water(&self) -> Result<u64, NoDevice> {
+        self.0.pool.reserved_high().map_err(refused)
+    }
+
+    /// What it took of the device's memory to open it.
+    #[must_use]
+    pub fn fixed(&self) -> Fixed {
+        self.0.fixed
+    }
+
+    /// The name that the driver has for it.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn name(&self) -> Result<String, NoDevice> {
+        self.0.stream.context().name().map_err(refused)
+    }
+
     /// Bytes of the whole device that are free, and all that it has: what the context, modules and libraries hold is missing
     /// from the first.
     ///
@@ -167,24 +211,6 @@ impl Cuda {
         &self.0.pool
     }
 
-    /// Does something, unless something failed before; notes if it fails.
-    fn attempt<T, E: fmt::Display>(
-        &self,
-        what: impl FnOnce() -> String,
-        call: impl FnOnce() -> Result<T, E>,
-    ) -> Option<T> {
-        if self.0.failure.borrow().is_some() {
-            return None;
-        }
-        match call() {
-            Ok(value) => Some(value),
-            Err(error) => {
-                *self.0.failure.borrow_mut() = Some(Failure { what: what(), error: error.to_string() });
-                None
-            }
-        }
-    }
-
     /// The kernels of a pair of formats. Those of unlike ones, which the bias of a router has, are compiled when first
     /// launched.
     fn load(&self, activations: Kind, weights: Kind) -> Result<&Loaded, NoDevice> {
@@ -200,8 +226,7 @@ impl Cuda {
     /// Multiplies matrices.
     pub(crate) fn multiply(&self, product: &Product) {
         assert!(self.0.is_prepared.get(), "a device is prepared before it multiplies");
-        let [m, n, k] = product.sizes;
-        self.attempt(|| format!("a product of {m} x {n} x {k}"), || self.0.blas.multiply(product));
+        self.attempt(Work::Product(product.sizes), || self.0.blas.multiply(product));
     }
 
     /// Lends scratch for so many numbers in bf16, twice.

@@ -45,9 +45,15 @@ impl Pool {
         self.get(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH)
     }
 
+    /// The most that the pool took from the device since it was reset.
+    pub(super) fn reserved_high(&self) -> Result<u64, DriverError> {
+        self.get(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    }
+
     /// From now on.
     pub(super) fn reset_high(&self) -> Result<(), DriverError> {
-        self.set(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)
+        self.set(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
+        self.set(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0)
     }
 
     /// What is held.
