@@ -14,6 +14,8 @@ const TOP: i32 = 110;
 const BOTTOM: i32 = 540;
 /// As many columns have room for their numbers.
 const NUMBERED: usize = 20;
+/// As many have room for a gap between them.
+const APART: usize = 200;
 /// As many have room for the ranks below them.
 const NAMED: usize = 16;
 
@@ -50,11 +52,13 @@ fn draw(area: &Area<'_>, phases: &[Phase], columns: &[Column]) -> Drawn {
     let (wide, high) = (i32::try_from(columns.len())?, i32::try_from(phases.len())?);
     let x = |column: i32| LEFT + (RIGHT - LEFT) * column / wide;
     let y = |row: i32| TOP + (BOTTOM - TOP) * row / high;
+    // Thin columns stand side by side.
+    let gap = if columns.len() <= APART { 2 } else { 0 };
     for (column, place) in columns.iter().zip(0..) {
         for (bytes, row) in column.bytes.iter().zip(0..) {
             let share = share(*bytes, least, most);
             area.draw(&Rectangle::new(
-                [(x(place), y(row)), (x(place + 1) - 2, y(row + 1) - 2)],
+                [(x(place), y(row)), (x(place + 1) - gap, y(row + 1) - 2)],
                 color(share).filled(),
             ))?;
             if columns.len() <= NUMBERED {
