@@ -33,7 +33,7 @@ mod recompute;
 mod report;
 #[path = "lab/serve.rs"]
 mod serve;
-#[path = "lab/sheet.rs"]
+#[path = "common/sheet.rs"]
 mod sheet;
 #[path = "common/table.rs"]
 mod table;
