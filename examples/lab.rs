@@ -1,5 +1,5 @@
-//! Labs: small studies of what a layout costs, each in a moment: `cargo run --example lab -- zero`. Each has a Spec of its own
-//! (`examples/lab/zero.toml`), what it said of it (`zero.txt`, asserted by a test), and something that fails, with the reason;
+//! Labs: small studies of what a layout costs, each in a moment: `cargo run --example lab -- zero`. Each has a Spec beside it
+//! (`examples/lab/zero.toml`), what it said of that (`zero.txt`, asserted by a test), and something that fails, with the reason;
 //! a file of yours may stand in the Spec's place. `--json` and `--csv` print the same in exact integers.
 //!
 //! Exit code 0: the report is on stdout; 1: the Spec breaks laws; 2: it cannot be read. What is wrong goes to stderr.
@@ -33,7 +33,7 @@ mod recompute;
 mod report;
 #[path = "lab/serve.rs"]
 mod serve;
-#[path = "lab/sheet.rs"]
+#[path = "common/sheet.rs"]
 mod sheet;
 #[path = "common/table.rs"]
 mod table;
@@ -79,7 +79,7 @@ const LABS: [Lab; 6] = [
     Lab {
         name: "recompute",
         about: "What to compute again: memory, operations and all-to-all bytes of each policy",
-        spec: "examples/lab/recompute.toml",
+        spec: "examples/lab/megatron.toml",
         run: recompute::report,
     },
     Lab {
@@ -91,7 +91,7 @@ const LABS: [Lab; 6] = [
     Lab {
         name: "fp8",
         about: "Computing in FP8: what it adds to weights that stay whole, and what it takes from activations",
-        spec: "examples/lab/fp8.toml",
+        spec: "examples/lab/megatron.toml",
         run: fp8::report,
     },
     Lab {

@@ -1,11 +1,11 @@
 //! What a forward and recomputation cost, against parameters that a token meets and sums by hand.
 
 use moe_model::cost::Cost;
-use moe_model::preset::{DEEPSEEK_V3, LLAMA_3_1_8B, QWEN3_30B_A3B};
+use moe_model::preset::{DEEPSEEK_V3, LLAMA_3_1_8B, MIXTRAL_8X7B, QWEN3_30B_A3B};
 use moe_model::spec::{
     Accounting, Architecture, Batch, Dtype, Layout, Mesh, Modules, Precision, Recompute, Spec, Switch, Zero, ZeroStage,
 };
-use moe_model::{Bytes, Plan, Role};
+use moe_model::{Bytes, Group, Plan, Role};
 
 /// On one rank a forward multiplies every token with each weight that it meets, twice in operations: as many as there are
 /// active parameters, vectors apart, and those of attention's scores.
@@ -133,4 +133,24 @@ fn replicas_of_experts_are_their_own() {
     assert_eq!(sent(spec).gradients.bytes(), 4 * (dense / 32 * 31 + experts / 8 / 4 * 3));
     spec.layout.mesh.ep = 32;
     assert_eq!(sent(spec).gradients.bytes(), 4 * (dense / 32 * 31));
+}
+
+/// What the reference step lists for replicas, which worlds send to the byte, is the same where it shards as much.
+#[test]
+fn replicas_send_what_the_reference_step_sends() {
+    let mut spec = Spec { architecture: MIXTRAL_8X7B, ..Spec::DEFAULT };
+    spec.layout.mesh = Mesh { dp: 8, tp: 2, ep: 4, sequence_parallel: Switch::On, ..Mesh::DEFAULT };
+    spec.layout.batch = Batch { sequence: 4096, count: 4, ..Batch::DEFAULT };
+    spec.layout.accounting = Accounting::REFERENCE;
+    for zero in [Zero::NONE, Zero::OPTIMIZER] {
+        spec.layout.zero = zero;
+        let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
+        let listed = plan.traffic(0).expect("it is of the reference step");
+        let of_replicas = listed.iter().filter(|sent| matches!(sent.group, Group::CpDp | Group::Edp));
+        let (weights, gradients): (Vec<_>, Vec<_>) = of_replicas.partition(|sent| sent.what.starts_with("weights"));
+        let total = |sent: &[&moe_model::traffic::Sent]| sent.iter().map(|sent| sent.total()).sum::<Bytes>();
+        let ours = plan.replica_traffic(0);
+        assert_eq!((total(&gradients), total(&weights)), (ours.gradients, ours.weights), "{zero:?}");
+        assert!(ours.gradients > Bytes::ZERO);
+    }
 }

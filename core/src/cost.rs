@@ -8,7 +8,8 @@ use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::Sizes;
-use crate::spec::{Attention, Context, Modules, Pool, Recompute, Switch};
+use crate::spec::{Attention, Context, Modules, Pool, Recompute};
+use core::fmt;
 
 /// What a rank does for one micro-batch, in each of its chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,27 +38,81 @@ impl Cost {
             context: self.context.plus(other.context),
         }
     }
-
-    const fn times(self, times: u64) -> Self {
-        Self {
-            operations: mul(self.operations, times),
-            all_to_all: Bytes::new(mul(self.all_to_all.bytes(), times)),
-            tensor: Bytes::new(mul(self.tensor.bytes(), times)),
-            context: Bytes::new(mul(self.context.bytes(), times)),
-        }
-    }
 }
 
 /// The parts of a forward that recomputation tells apart.
-#[derive(Clone, Copy, Default)]
-struct Parts {
-    projections: Cost,
-    latent_up: Cost,
-    core: Cost,
-    dense: Cost,
-    experts: Cost,
-    shared: Cost,
-    ends: Cost,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Projections,
+    LatentUp,
+    Core,
+    Dense,
+    Experts,
+    Shared,
+    Ends,
+}
+
+/// One thing that a rank does or sends in a forward.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// The weight that is multiplied with, or what is computed or sent.
+    pub name: &'static str,
+    /// Which rows of the weight, where some stand apart.
+    pub rows: &'static str,
+    /// How it comes about.
+    pub formula: Formula,
+    /// What it costs.
+    pub cost: Cost,
+    part: Part,
+}
+
+/// How a cost comes about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Formula {
+    /// Two operations for each of so many rows and weights.
+    Product {
+        /// Tokens, or copies of tokens.
+        rows: u64,
+        /// That each of them meets.
+        weights: u64,
+    },
+    /// Two operations for each pair of tokens and each number of the heads.
+    Pairs {
+        /// Queries and the keys in their reach.
+        pairs: u64,
+        /// Widths of keys and values, of all heads of the rank.
+        width: u64,
+    },
+    /// There and back, all but the part of the rank itself, in each of so many layers.
+    Exchange {
+        /// What all ranks of the group have of it.
+        bytes: u64,
+        /// How many they are.
+        ranks: u64,
+        /// Layers that do so.
+        layers: u64,
+    },
+    /// To context-parallel ranks, in each of so many layers.
+    Context {
+        /// In one of them.
+        bytes: u64,
+        /// Layers that do so.
+        layers: u64,
+    },
+}
+
+/// `2 x 4096 rows x 1048576 weights`.
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Product { rows, weights } => write!(f, "2 x {rows} rows x {weights} weights"),
+            Self::Pairs { pairs, width } => write!(f, "2 x {pairs} pairs x {width} of heads"),
+            Self::Exchange { bytes, ranks, layers } => {
+                write!(f, "2 x ({bytes} B - {bytes} B / {ranks}) x {layers} layers")
+            }
+            Self::Context { bytes, layers } => write!(f, "{bytes} B x {layers} layers"),
+        }
+    }
 }
 
 impl Plan {
@@ -67,8 +122,9 @@ impl Plan {
     /// If there are not so many stages.
     #[must_use]
     pub fn forward_cost(&self, stage: u64) -> Cost {
-        let parts = self.parts(stage, Counts::all);
-        parts.layers().plus(parts.ends)
+        let mut sum = Cost::default();
+        self.each_piece(stage, Counts::all, &mut |piece| sum = sum.plus(piece.cost));
+        sum
     }
 
     /// What recomputation makes a rank of a stage do again in the backward of one micro-batch: under `full` the forward of
@@ -94,47 +150,58 @@ impl Plan {
     /// If there are not so many stages.
     #[must_use]
     pub fn recompute_cost(&self, stage: u64) -> Cost {
-        let parts = self.parts(stage, Counts::recomputed);
-        match self.spec().layout.recompute {
-            Recompute::None => Cost::default(),
-            Recompute::Full => parts.layers(),
-            Recompute::Selective => again(&parts, self.spec().layout.modules),
-        }
+        let mut sum = Cost::default();
+        self.each_recomputed(stage, &mut |piece| sum = sum.plus(piece.cost));
+        sum
     }
 
-    /// Of the layers of a stage those that are chosen.
-    fn parts(&self, stage: u64, chosen: fn(Counts) -> Counts) -> Parts {
-        let (sizes, mut parts) = (self.sizes(), Parts::default());
+    /// What of a forward is done again, piece by piece.
+    pub(crate) fn each_recomputed(&self, stage: u64, see: &mut dyn FnMut(&Piece)) {
+        let layout = &self.spec().layout;
+        self.each_piece(stage, Counts::recomputed, &mut |piece| {
+            let is_again = match layout.recompute {
+                Recompute::None => false,
+                Recompute::Full => piece.part != Part::Ends,
+                Recompute::Selective => is_chosen(piece.part, layout.modules),
+            };
+            if is_again {
+                see(piece);
+            }
+        });
+    }
+
+    /// All of a forward of a micro-batch on a rank of a stage, of the layers that are chosen.
+    pub(crate) fn each_piece(&self, stage: u64, chosen: fn(Counts) -> Counts, see: &mut dyn FnMut(&Piece)) {
+        let sizes = self.sizes();
         let of_chunk = |chunk| chosen(Counts::of(self, &self.chunk(stage, chunk), 1));
         let counts = (0..self.chunks()).map(of_chunk).fold(Counts::NONE, Counts::with);
         let counts = counts.tied(self.spec().architecture.tied_embeddings);
         for entry in &Inventory::of_weights(self, counts) {
-            parts.multiply(self, &sizes, entry);
+            if let Some(piece) = product(self, &sizes, entry) {
+                see(&piece);
+            }
         }
-        parts.communicate(self, &sizes, &counts);
+        communicate(self, &sizes, &counts, see);
         let stage = self.stage(stage);
         if stage.head && stage.embedding && self.spec().architecture.tied_embeddings.is_on() {
             // The table is listed once, as the embedding.
             let table = mul(sizes.vocab.local, sizes.hidden.local);
-            parts.ends.operations = add(parts.ends.operations, mul(2 * table, tokens(&sizes)));
+            see(&Piece::product("model.embed_tokens.weight", "as the head", Part::Ends, tokens(&sizes), table));
         }
-        parts
     }
 }
 
-/// What of selective recomputation costs products or bytes.
-fn again(parts: &Parts, modules: Modules) -> Cost {
-    let chosen = [
-        (modules.core_attention, parts.core),
-        (modules.latent_up, parts.latent_up),
-        (modules.shared_experts, parts.shared),
-        (modules.experts, parts.experts),
+/// Whether selective recomputation does a part again. Norms and activations cost no products.
+const fn is_chosen(part: Part, modules: Modules) -> bool {
+    match part {
+        Part::Core => modules.core_attention.is_on(),
+        Part::LatentUp => modules.latent_up.is_on(),
+        Part::Dense => modules.dense.is_on(),
+        Part::Experts => modules.experts.is_on(),
         // A module of experts holds the shared ones too.
-        (if modules.shared_experts.is_on() { Switch::Off } else { modules.experts }, parts.shared),
-        (modules.dense, parts.dense),
-    ];
-    let costs = chosen.into_iter().filter(|(switch, _)| switch.is_on()).map(|(_, cost)| cost);
-    costs.fold(Cost::default(), Cost::plus)
+        Part::Shared => modules.shared_experts.is_on() || modules.experts.is_on(),
+        Part::Projections | Part::Ends => false,
+    }
 }
 
 /// Tokens of a micro-batch on a rank, inside blocks.
@@ -152,74 +219,80 @@ pub(crate) const fn to_others(amount: u64, ranks: u64) -> u64 {
     amount - amount.div_ceil(ranks)
 }
 
-impl Parts {
-    /// All but the ends of the pipeline.
-    fn layers(&self) -> Cost {
-        let Self { projections, latent_up, core, dense, experts, shared, .. } = *self;
-        [latent_up, core, dense, experts, shared].into_iter().fold(projections, Cost::plus)
+impl Piece {
+    fn product(name: &'static str, of: &'static str, part: Part, rows: u64, weights: u64) -> Self {
+        let cost = Cost { operations: mul(mul(2, rows), weights), ..Cost::default() };
+        Self { name, rows: of, formula: Formula::Product { rows, weights }, cost, part }
     }
 
-    /// The products with a weight. Vectors are none.
-    fn multiply(&mut self, plan: &Plan, sizes: &Sizes, entry: &Entry) {
-        let [first, second, ..] = entry.shape;
-        if second.global <= 1 {
-            return;
-        }
-        let elements = mul(entry.local_elements(), entry.count);
-        let (rows, elements, part) = match entry.module {
-            Module::Embedding | Module::Norm | Module::HyperConnections => return,
-            Module::RoutedExperts => {
-                let rows = plan.routed_rows(Pool::Group);
-                (rows, elements / first.local.max(1), &mut self.experts)
-            }
-            Module::Router => (own_tokens(sizes), elements, &mut self.experts),
-            Module::SharedExperts => (tokens(sizes), elements, &mut self.shared),
-            Module::DenseFfn => (tokens(sizes), elements, &mut self.dense),
-            Module::Attention if ["self_attn.q_b_proj.weight", "self_attn.kv_b_proj.weight"].contains(&entry.name) => {
-                (tokens(sizes), elements, &mut self.latent_up)
-            }
-            Module::Attention => (tokens(sizes), elements, &mut self.projections),
-            _ => (tokens(sizes), elements, &mut self.ends),
-        };
-        part.operations = add(part.operations, mul(mul(2, rows), elements));
-    }
-
-    /// Attention itself, and what blocks of a chunk send.
-    fn communicate(&mut self, plan: &Plan, sizes: &Sizes, counts: &Counts) {
-        let layout = &plan.spec().layout;
-        let (mesh, element) = (&layout.mesh, layout.precision.activations.bytes());
-        // Gathered in front and reduced behind, or reduced on all ranks: as much in either case.
-        let hidden = mul(mul(tokens(sizes), sizes.hidden.local), element);
-        let around = Cost { tensor: Bytes::new(mul(2, to_others(hidden, mesh.tp))), ..Cost::default() };
-        let [all, mixer, light, heavy] = counts.mixers;
-        self.projections = self.projections.plus(around.times(all.there + mixer.there + light.there + heavy.there));
-        self.dense = self.dense.plus(around.times(counts.dense.there));
-        if plan.spec().architecture.experts.shared > 0 {
-            self.shared = self.shared.plus(around.times(counts.moe.there));
-        }
-        for (slot, count) in [(Slot::Attention, all.there), (Slot::Mixer, mixer.there)] {
-            self.core = self.core.plus(core(plan, sizes, slot).times(count));
-        }
-        self.experts = self.experts.plus(dispatch(plan, sizes, element).times(counts.moe.there));
+    /// In each of so many layers.
+    fn exchange(name: &'static str, part: Part, bytes: u64, ranks: u64, layers: u64) -> Self {
+        let sent = Bytes::new(mul(mul(2, to_others(bytes, ranks)), layers));
+        let cost = Cost { tensor: sent, ..Cost::default() };
+        Self { name, rows: "", formula: Formula::Exchange { bytes, ranks, layers }, cost, part }
     }
 }
 
+/// The product with a weight. Vectors are none.
+fn product(plan: &Plan, sizes: &Sizes, entry: &Entry) -> Option<Piece> {
+    let [first, second, ..] = entry.shape;
+    if second.global <= 1 {
+        return None;
+    }
+    let elements = mul(entry.local_elements(), entry.count);
+    let (part, rows, weights) = match entry.module {
+        Module::Embedding | Module::Norm | Module::HyperConnections => return None,
+        Module::RoutedExperts => (Part::Experts, plan.routed_rows(Pool::Group), elements / first.local.max(1)),
+        Module::Router => (Part::Experts, own_tokens(sizes), elements),
+        Module::SharedExperts => (Part::Shared, tokens(sizes), elements),
+        Module::DenseFfn => (Part::Dense, tokens(sizes), elements),
+        Module::Attention if ["self_attn.q_b_proj.weight", "self_attn.kv_b_proj.weight"].contains(&entry.name) => {
+            (Part::LatentUp, tokens(sizes), elements)
+        }
+        Module::Attention => (Part::Projections, tokens(sizes), elements),
+        _ => (Part::Ends, tokens(sizes), elements),
+    };
+    Some(Piece::product(entry.name, entry.part, part, rows, weights))
+}
+
+/// Attention itself, and what blocks of a chunk send.
+fn communicate(plan: &Plan, sizes: &Sizes, counts: &Counts, see: &mut dyn FnMut(&Piece)) {
+    let layout = &plan.spec().layout;
+    let (mesh, element) = (&layout.mesh, layout.precision.activations.bytes());
+    // Gathered in front and reduced behind, or reduced on all ranks: as much in either case.
+    let hidden = mul(mul(tokens(sizes), sizes.hidden.local), element);
+    let [all, mixer, light, heavy] = counts.mixers;
+    let has_shared = plan.spec().architecture.experts.shared > 0;
+    let around = [
+        ("tokens around attention", Part::Projections, all.there + mixer.there + light.there + heavy.there),
+        ("tokens around dense networks", Part::Dense, counts.dense.there),
+        ("tokens around shared experts", Part::Shared, if has_shared { counts.moe.there } else { 0 }),
+    ];
+    for (name, part, layers) in around {
+        see(&Piece::exchange(name, part, hidden, mesh.tp, layers));
+    }
+    for (slot, count) in [(Slot::Attention, all.there), (Slot::Mixer, mixer.there)] {
+        core(plan, sizes, slot, count, see);
+    }
+    dispatch(plan, sizes, element, counts.moe.there, see);
+}
+
 /// What goes to experts and back, for each layer with experts.
-fn dispatch(plan: &Plan, sizes: &Sizes, element: u64) -> Cost {
+fn dispatch(plan: &Plan, sizes: &Sizes, element: u64, layers: u64, see: &mut dyn FnMut(&Piece)) {
     let mesh = &plan.spec().layout.mesh;
     let copies = mul(own_tokens(sizes), sizes.active.local);
     let row = mul(sizes.expert_io.local, element);
     let rows = plan.routed_rows(Pool::Group);
-    Cost {
-        all_to_all: Bytes::new(mul(2, to_others(mul(copies, row), mesh.ep))),
-        tensor: Bytes::new(mul(2, to_others(mul(rows, row), mesh.etp))),
-        ..Cost::default()
-    }
+    let sent = Piece::exchange("copies of tokens to experts", Part::Experts, mul(copies, row), mesh.ep, layers);
+    // Among expert-parallel ranks it is an all-to-all.
+    let cost = Cost { all_to_all: sent.cost.tensor, tensor: Bytes::ZERO, ..sent.cost };
+    see(&Piece { cost, ..sent });
+    see(&Piece::exchange("copies of tokens around experts", Part::Experts, mul(rows, row), mesh.etp, layers));
 }
 
 /// Scores of queries with keys, and values by them; and what context-parallel ranks trade for that.
-fn core(plan: &Plan, sizes: &Sizes, slot: Slot) -> Cost {
-    let Some(heads) = (At { plan, sizes, slot }).heads() else { return Cost::default() };
+fn core(plan: &Plan, sizes: &Sizes, slot: Slot, layers: u64, see: &mut dyn FnMut(&Piece)) {
+    let Some(heads) = (At { plan, sizes, slot }).heads() else { return };
     let mesh = &plan.spec().layout.mesh;
     let element = plan.spec().layout.precision.activations.bytes();
     let window = match (slot, &plan.spec().architecture.attention) {
@@ -235,9 +308,11 @@ fn core(plan: &Plan, sizes: &Sizes, slot: Slot) -> Cost {
         Context::AllToAll => to_others(add(keys_and_values, queries_and_outputs), mesh.cp),
         _ => mul(keys_and_values, mesh.cp - 1),
     };
-    Cost {
-        operations: mul(mul(2, pairs), mul(heads.queries.local, width)),
-        context: Bytes::new(sent),
-        ..Cost::default()
-    }
+    let (pairs, width) = (mul(pairs, layers), mul(heads.queries.local, width));
+    let computed = Cost { operations: mul(mul(2, pairs), width), ..Cost::default() };
+    let name = "attention of all pairs of tokens";
+    see(&Piece { name, rows: "", formula: Formula::Pairs { pairs, width }, cost: computed, part: Part::Core });
+    let traded = Cost { context: Bytes::new(mul(sent, layers)), ..Cost::default() };
+    let name = "keys and values of other tokens";
+    see(&Piece { name, rows: "", formula: Formula::Context { bytes: sent, layers }, cost: traded, part: Part::Core });
 }

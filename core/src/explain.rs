@@ -2,8 +2,11 @@
 //! its number and who counts it so.
 
 use crate::bytes::Bytes;
+use crate::cost::Piece;
+use crate::counts::Counts;
 use crate::inventory::{Block, Entry, Lifetime, Module, Phase};
 use crate::plan::Plan;
+use crate::sizes::Dim;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -14,6 +17,35 @@ pub struct Line {
     pub entry: Entry,
     /// Bytes of all of them then: of what lives from forward to backward, for all micro-batches in flight.
     pub bytes: Bytes,
+}
+
+impl Line {
+    /// How its bytes come about, each factor by its name and number: `b=1 x s=4096 x h=7168 x 2 B x 60`.
+    #[must_use]
+    pub fn formula(&self) -> Formula {
+        Formula { entry: self.entry, times: self.bytes.bytes() / self.entry.one().bytes().max(1) }
+    }
+}
+
+/// A kind of tensor, so many times: prints the product that its bytes are, from left to right, quotients rounded up.
+#[derive(Clone, Copy, Debug)]
+pub struct Formula {
+    entry: Entry,
+    times: u64,
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, dim) in self.entry.shape.iter().filter(|dim| **dim != Dim::ONE).enumerate() {
+            write!(f, "{}{dim}={}", if place > 0 { " x " } else { "" }, dim.local)?;
+        }
+        if self.entry.shards > 1 {
+            write!(f, " / {}", self.entry.shards)?;
+        }
+        let is_scalar = self.entry.shape.iter().all(|dim| *dim == Dim::ONE);
+        write!(f, "{}{} B", if is_scalar { "" } else { " x " }, self.entry.element.bytes)?;
+        if self.times == 1 { Ok(()) } else { write!(f, " x {}", self.times) }
+    }
 }
 
 /// What a rank holds in the worst moment of a phase.
@@ -79,6 +111,39 @@ impl Plan {
         let mut lines: Vec<Line> = lines.filter(|line| line.bytes > Bytes::ZERO).collect();
         lines.sort_by_key(|line| core::cmp::Reverse(line.bytes));
         Explanation { stage, phase, lines }
+    }
+
+    /// What one micro-batch keeps from its forward to its backward on a rank of a stage, tensor by tensor.
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub fn explain_micro_batch(&self, stage: u64) -> Vec<Line> {
+        let inventory = self.inventory(stage);
+        let kept = inventory.iter().filter(|entry| entry.lifetime == Lifetime::MicroBatch);
+        kept.map(|entry| Line { entry: *entry, bytes: entry.bytes() }).collect()
+    }
+
+    /// What [`forward_cost`](Self::forward_cost) is the sum of: each product, and each thing that is sent.
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub fn explain_forward(&self, stage: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        self.each_piece(stage, Counts::all, &mut |piece| pieces.push(*piece));
+        pieces
+    }
+
+    /// What [`recompute_cost`](Self::recompute_cost) is the sum of.
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub fn explain_recompute(&self, stage: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        self.each_recomputed(stage, &mut |piece| pieces.push(*piece));
+        pieces
     }
 }
 

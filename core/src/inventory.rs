@@ -368,6 +368,12 @@ impl Entry {
         mul(mul(mul(d.local, c.local), b.local), a.local)
     }
 
+    /// Bytes of one of them on this rank.
+    #[must_use]
+    pub const fn one(&self) -> Bytes {
+        self.bytes_of(1)
+    }
+
     /// Bytes on this rank, over all `count` of them; for one micro-batch where it lives for one.
     #[must_use]
     pub const fn bytes(&self) -> Bytes {

@@ -87,7 +87,7 @@ impl Plan {
         let (mut rounding, mut ends, mut small, mut middle) = (0_u64, 0_u64, 0_u64, 0_u64);
         for line in self.explain(stage, phase).lines {
             let entry = line.entry;
-            let one = mul(entry.local_elements().div_ceil(entry.shards), entry.element.bytes);
+            let one = entry.one().bytes();
             let count = line.bytes.bytes() / one.max(1);
             let block = one.next_multiple_of(BLOCK);
             let all = mul(count, block);

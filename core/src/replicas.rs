@@ -2,9 +2,10 @@
 
 use crate::bytes::Bytes;
 use crate::plan::Plan;
-use crate::saturating::{add, cut, mul};
+use crate::saturating::{cut, mul};
 use crate::spec::{ZeroGroups, ZeroStage};
 use crate::tally::Units;
+use core::fmt;
 
 /// What a rank sends to other replicas in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -58,22 +59,30 @@ impl Plan {
     /// If there are not so many stages.
     #[must_use]
     pub fn replica_traffic(&self, stage: u64) -> ReplicaTraffic {
-        let layout = &self.spec().layout;
-        if layout.served().is_some() {
-            return ReplicaTraffic::default();
+        let mut traffic = ReplicaTraffic::default();
+        for sent in self.replica_messages(stage) {
+            let sum = if sent.of_weights { &mut traffic.weights } else { &mut traffic.gradients };
+            *sum = sum.plus(sent.bytes());
         }
-        let tally = Units::of(self).stage(self, stage, &self.chunk(stage, 0), self.in_flight(stage));
-        let [dense, expert] = tally.grouped.map(cut);
-        let experts = self.of_group(expert, layout.zero.expert, true);
-        let others = self.of_group(dense, layout.zero.dense, false);
-        ReplicaTraffic {
-            gradients: experts.gradients.plus(others.gradients),
-            weights: experts.weights.plus(others.weights),
-        }
+        traffic
     }
 
-    /// The same of so many parameters, the dense ones of a rank or those of experts.
-    fn of_group(&self, parameters: u64, stage: ZeroStage, expert: bool) -> ReplicaTraffic {
+    /// The same, collective by collective; those that send nothing are there as well.
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub fn replica_messages(&self, stage: u64) -> [ReplicaMessage; 6] {
+        let layout = &self.spec().layout;
+        let tally = Units::of(self).stage(self, stage, &self.chunk(stage, 0), self.in_flight(stage));
+        let [dense, expert] = if layout.served().is_some() { [0; 2] } else { tally.grouped.map(cut) };
+        let [a, b, c] = self.of_group("dense group", dense, layout.zero.dense, false);
+        let [d, e, f] = self.of_group("expert group", expert, layout.zero.expert, true);
+        [a, b, c, d, e, f]
+    }
+
+    /// Of so many parameters, the dense ones of a rank or those of experts: gradients, gradients between instances, weights.
+    fn of_group(&self, group: &'static str, parameters: u64, stage: ZeroStage, expert: bool) -> [ReplicaMessage; 3] {
         let layout = &self.spec().layout;
         let (precision, micro_batches) = (layout.precision, layout.batch.count);
         let shards = self.replicas(expert);
@@ -84,24 +93,63 @@ impl Plan {
         };
         // State may be held several times, each shared out over a part of the replicas.
         let instances = replicas / shards;
-        let shard = parameters.div_ceil(shards);
-        let once = to_others(parameters, shards);
-        // What each instance has summed.
-        let between = mul(2, to_others(shard, instances));
-        let (gradients, weights) = match stage {
-            ZeroStage::None => (mul(2, to_others(parameters, replicas)), 0),
-            ZeroStage::Optimizer => (add(once, between), once),
-            ZeroStage::Gradients => (add(mul(micro_batches, once), between), once),
-            ZeroStage::Parameters => (add(mul(micro_batches, once), between), mul(mul(2, micro_batches), once)),
+        let all = |times, parameters, ranks| ReplicaMessage {
+            name: "gradients",
+            group,
+            times,
+            parameters,
+            ranks,
+            element: precision.gradients.bytes(),
+            of_weights: false,
         };
-        ReplicaTraffic {
-            gradients: Bytes::new(mul(gradients, precision.gradients.bytes())),
-            weights: Bytes::new(mul(weights, precision.weights.bytes())),
+        // What each instance has summed.
+        let between = ReplicaMessage { name: "sums of gradients", ..all(2, parameters.div_ceil(shards), instances) };
+        let weights = |times| ReplicaMessage {
+            name: "weights",
+            element: precision.weights.bytes(),
+            of_weights: true,
+            ..all(times, parameters, shards)
+        };
+        match stage {
+            ZeroStage::None => [all(2, parameters, replicas), ReplicaMessage { times: 0, ..between }, weights(0)],
+            ZeroStage::Optimizer => [all(1, parameters, shards), between, weights(1)],
+            ZeroStage::Gradients => [all(micro_batches, parameters, shards), between, weights(1)],
+            ZeroStage::Parameters => [all(micro_batches, parameters, shards), between, weights(mul(2, micro_batches))],
         }
     }
 }
 
-/// So much of an amount as goes to the others of some ranks, each of which has a shard, the last ones padded.
-const fn to_others(amount: u64, ranks: u64) -> u64 {
-    mul(amount.div_ceil(ranks), ranks - 1)
+/// What a rank sends to replicas of one thing, in all of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplicaMessage {
+    /// Of what.
+    pub name: &'static str,
+    /// Of which parameters.
+    pub group: &'static str,
+    /// How many times.
+    pub times: u64,
+    /// Of so many parameters, each time.
+    pub parameters: u64,
+    /// Over so many ranks, each of which has a shard, the last ones padded.
+    pub ranks: u64,
+    /// Bytes of a parameter.
+    pub element: u64,
+    of_weights: bool,
+}
+
+impl ReplicaMessage {
+    /// What the rank sends in all.
+    #[must_use]
+    pub const fn bytes(&self) -> Bytes {
+        let others = mul(self.parameters.div_ceil(self.ranks), self.ranks - 1);
+        Bytes::new(mul(mul(others, self.times), self.element))
+    }
+}
+
+/// `P=5637144576 / 8 x 7 others x 4 B x 32`.
+impl fmt::Display for ReplicaMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { times, element, parameters, ranks, .. } = self;
+        write!(f, "P={parameters} / {ranks} x {} others x {element} B x {times}", ranks - 1)
+    }
 }

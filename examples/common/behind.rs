@@ -4,7 +4,8 @@ use crate::wrapped::wrapped;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use moe_model::Spec;
-use moe_model::preset::PRESETS;
+use moe_model::preset::{PRESETS, Preset};
+use moe_model::spec::Architecture;
 use serde::Serialize;
 use serde_json::Value;
 use std::env;
@@ -26,8 +27,11 @@ pub(crate) struct Behind {
 impl Behind {
     /// Of a model by its source: a file, or a name.
     pub(crate) fn of(source: &str, spec: &Spec) -> Self {
-        let preset = PRESETS.iter().find(|preset| preset.architecture == spec.architecture);
-        let model = match preset {
+        // Modules for multi-token prediction are often left out.
+        let mtp = spec.architecture.mtp;
+        let is_preset = |preset: &&Preset| Architecture { mtp, ..preset.architecture } == spec.architecture;
+        let model = match PRESETS.iter().find(is_preset) {
+            Some(preset) if preset.architecture.mtp != mtp => format!("{} with mtp {mtp} ({source})", preset.name),
             Some(preset) if preset.name != source => format!("{} ({source})", preset.name),
             _ => source.to_owned(),
         };

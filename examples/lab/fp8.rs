@@ -50,14 +50,14 @@ pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
         is_shown: true,
     };
     Ok(Report {
-        lab: "fp8",
+        format: "moe-model/lab/fp8/1",
         behind,
         sheets: vec![sheet],
         findings: findings(&rows, stage),
-        failure: Failure::of("FP8 on a device of the generation before, `device` = a100_80gb", plan, |spec| {
+        failure: Some(Failure::of("FP8 on a device of the generation before, `device` = a100_80gb", plan, |spec| {
             spec.layout.precision.compute = Compute::Fp8Blockwise;
             spec.layout.device = Device::A100Gb80;
-        }),
+        })),
     })
 }
 

@@ -50,14 +50,14 @@ pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
     };
     let rows = ranks.rows.len();
     Ok(Report {
-        lab: "ranks",
+        format: "moe-model/lab/ranks/1",
         behind,
         sheets: vec![ranks, summary],
         findings: vec![format!("--csv prints {rows} rows, one for each rank, phase and role.")],
-        failure: Failure::of("every expert on every rank, with its whole state", plan, |spec| {
+        failure: Some(Failure::of("every expert on every rank, with its whole state", plan, |spec| {
             spec.layout.mesh = Mesh { ep: 1, ..spec.layout.mesh };
             spec.layout.zero = Zero::NONE;
-        }),
+        })),
     })
 }
 

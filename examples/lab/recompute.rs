@@ -66,14 +66,18 @@ pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
         is_shown: true,
     };
     Ok(Report {
-        lab: "recompute",
+        format: "moe-model/lab/recompute/1",
         behind,
         findings: findings(&rows, forward),
         sheets: vec![sheet],
-        failure: Failure::of("modules beside `recompute: full`, which computes all of them again", plan, |spec| {
-            spec.layout.recompute = Recompute::Full;
-            spec.layout.modules = Modules { experts: ON, ..Modules::DEFAULT };
-        }),
+        failure: Some(Failure::of(
+            "modules beside `recompute: full`, which computes all of them again",
+            plan,
+            |spec| {
+                spec.layout.recompute = Recompute::Full;
+                spec.layout.modules = Modules { experts: ON, ..Modules::DEFAULT };
+            },
+        )),
     })
 }
 

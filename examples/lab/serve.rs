@@ -42,15 +42,15 @@ pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
         is_shown: true,
     };
     Ok(Report {
-        lab: "serve",
+        format: "moe-model/lab/serve/1",
         behind,
         sheets: vec![sheet],
         findings: findings(plan, &served, requests, context),
-        failure: Failure::of("the same served with 256 times the context", &served, |spec| {
+        failure: Some(Failure::of("the same served with 256 times the context", &served, |spec| {
             let context = context.saturating_mul(256);
             spec.layout.serving = Service::Serving(Serving { requests, context, ..Serving::DEFAULT });
             spec.layout.device = if spec.layout.device == Device::None { Device::H200 } else { spec.layout.device };
-        }),
+        })),
     })
 }
 

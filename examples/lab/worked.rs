@@ -116,13 +116,13 @@ pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
         format!("Hand and program differ in {apart} of {} figures.", LINES.len())
     };
     Ok(Report {
-        lab: "worked",
+        format: "moe-model/lab/worked/1",
         behind,
         sheets: vec![sheet],
         findings: vec![finding],
-        failure: Failure::of("a rank that gets five times its share of tokens", plan, |spec| {
+        failure: Some(Failure::of("a rank that gets five times its share of tokens", plan, |spec| {
             spec.layout.routing = Routing::Dropless(Dropless { skew: Factor::thousandths(5000), ..Dropless::DEFAULT });
-        }),
+        })),
     })
 }
 

@@ -51,14 +51,14 @@ pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
         is_shown: true,
     };
     Ok(Report {
-        lab: "zero",
+        format: "moe-model/lab/zero/1",
         behind,
         sheets: vec![sheet],
         findings: findings(&rows, whole, micro_batches),
-        failure: Failure::of("sharded gradients in a pipeline, under `target: deepspeed`", plan, |spec| {
+        failure: Some(Failure::of("sharded gradients in a pipeline, under `target: deepspeed`", plan, |spec| {
             spec.layout.zero = spec.layout.zero.at(ZeroStage::Gradients);
             spec.layout.target = Target::Deepspeed;
-        }),
+        })),
     })
 }
 

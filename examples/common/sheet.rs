@@ -1,4 +1,4 @@
-//! What a lab says, once for people, for programs and for spreadsheets.
+//! What is said in tables, once for people, for programs and for spreadsheets.
 
 use crate::behind::Behind;
 use crate::number::grouped;
@@ -41,15 +41,16 @@ pub(crate) struct Failure {
     message: String,
 }
 
-/// All that a lab says.
+/// All that is said.
 pub(crate) struct Report {
-    pub(crate) lab: &'static str,
+    /// Of the JSON; changes with any key of it.
+    pub(crate) format: &'static str,
     pub(crate) behind: Behind,
     /// The first is what `--csv` prints.
     pub(crate) sheets: Vec<Sheet>,
     /// What follows from them, a sentence each.
     pub(crate) findings: Vec<String>,
-    pub(crate) failure: Failure,
+    pub(crate) failure: Option<Failure>,
 }
 
 impl From<Bytes> for Cell {
@@ -133,24 +134,28 @@ impl Report {
             text += &table(&sheet.title, &header, rows);
         }
         text.extend(self.findings.iter().map(|finding| wrapped("\n* ", finding)));
-        let Failure { what, message, .. } = &self.failure;
-        text.extend(["\n\nWhat fails: ", what, "\n"]);
-        text.extend(message.lines().map(|line| {
-            // Further lines stand behind `= note: `.
-            let (begin, rest) = line.split_at(line.find(": ").filter(|_| line.starts_with('=')).map_or(0, |at| at + 2));
-            wrapped(begin, rest) + "\n"
-        }));
+        text.push('\n');
+        if let Some(Failure { what, message, .. }) = &self.failure {
+            text.extend(["\nWhat fails: ", what, "\n"]);
+            text.extend(message.lines().map(|line| {
+                // Further lines stand behind `= note: `.
+                let begin = line.find(": ").filter(|_| line.starts_with('=')).map_or(0, |at| at + 2);
+                let (begin, rest) = line.split_at(begin);
+                wrapped(begin, rest) + "\n"
+            }));
+        }
         text
     }
 
     /// For programs, in exact integers.
     pub(crate) fn json(&self) -> String {
-        let Failure { what, laws, message } = &self.failure;
         let mut report = Map::new();
-        report.insert("format".to_owned(), json!(format!("moe-model/lab/{}/1", self.lab)));
+        report.insert("format".to_owned(), json!(self.format));
         report.insert("behind".to_owned(), json!(self.behind));
         report.insert("findings".to_owned(), json!(self.findings));
-        report.insert("failure".to_owned(), json!({ "what": what, "laws": laws, "message": message }));
+        if let Some(Failure { what, laws, message }) = &self.failure {
+            report.insert("failure".to_owned(), json!({ "what": what, "laws": laws, "message": message }));
+        }
         for Sheet { key, columns, rows, .. } in &self.sheets {
             let row = |row: &Vec<Cell>| -> Map<String, Value> {
                 columns.iter().zip(row).map(|((key, _), cell)| ((*key).to_owned(), cell.json())).collect()
@@ -170,7 +175,7 @@ impl Report {
             ("device", device),
             ("date", date),
         ];
-        let sheet = self.sheets.first().ok_or("the lab has no sheet")?;
+        let sheet = self.sheets.first().ok_or("there is no table")?;
         let said = |error: csv::Error| error.to_string();
         let mut writer = csv::Writer::from_writer(Vec::new());
         let names = sheet.columns.iter().map(|(key, _)| *key).chain(behind.map(|(key, _)| key));
