@@ -34,7 +34,7 @@ use moe_model::gpu::ops::adamw::AdamW;
 use moe_model::gpu::shapes::Dynamic;
 use moe_model::gpu::step::{Batch, Place, Step};
 use moe_model::gpu::{Host, StepError};
-use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Spec, Switch, Zero};
+use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero};
 use moe_model::{Bytes, Coordinates, Phase, Plan};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
@@ -127,12 +127,18 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
         return Err(format!("`--dp {dp}` does not divide the {sequences} sequences of the batch"));
     }
     let mut spec = Spec { architecture: folder.config.architecture, ..Spec::DEFAULT };
-    // The last stage has what the others leave.
-    let (layers, pp) = (folder.config.architecture.layers.count(), degree("pp").max(1));
-    let others = layers.div_ceil(pp) * (pp - 1);
-    spec.layout.stages.last = if layers.is_multiple_of(pp) { 0 } else { layers.saturating_sub(others) };
+    let (layers, pp, vpp) = (folder.config.architecture.layers.count(), degree("pp").max(1), degree("vpp"));
+    if vpp > 1 {
+        spec.layout.schedule = Schedule::Interleaved;
+        spec.layout.stages.list = dealt(layers, pp * vpp);
+    } else {
+        // The last stage has what the others leave.
+        let others = layers.div_ceil(pp) * (pp - 1);
+        spec.layout.stages.last = if layers.is_multiple_of(pp) { 0 } else { layers.saturating_sub(others) };
+    }
     let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
-    spec.layout.mesh = Mesh { dp, tp, pp: degree("pp"), ep: degree("ep"), sequence_parallel, ..Mesh::DEFAULT };
+    let (pp, ep) = (degree("pp"), degree("ep"));
+    spec.layout.mesh = Mesh { dp, tp, pp, vpp: if vpp > 1 { vpp } else { 0 }, ep, sequence_parallel, ..Mesh::DEFAULT };
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
     spec.layout.zero = if dp > 1 { Zero::OPTIMIZER } else { Zero::NONE };
@@ -140,6 +146,13 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
     spec.layout.routing = Routing::WORST;
     spec.layout.accounting = Accounting::REFERENCE;
     Plan::new(spec).map_err(|violations| violations.to_string())
+}
+
+/// Layers over so many virtual stages, the first ones with one more where they do not share alike.
+fn dealt(layers: u64, places: u64) -> StageList {
+    let of = |place| usize::try_from(layers / places + u64::from(place < layers % places)).unwrap_or_default();
+    let stages: Vec<String> = (0..places).map(|place| "t".repeat(of(place))).collect();
+    StageList::parse(&format!("E{}L", stages.join("|")))
 }
 
 fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
@@ -350,6 +363,7 @@ fn command() -> Command {
         .arg(degree("dp", "2", "Replicas that have other sequences"))
         .arg(degree("tp", "2", "Ranks that split tensors, with sequence parallelism"))
         .arg(degree("pp", "2", "Stages"))
+        .arg(degree("vpp", "1", "Virtual stages of each rank, which take turns"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))
         .arg(Arg::new("mpi").long("mpi").action(ArgAction::SetTrue).help("Be one of the processes that mpirun started"))
 }

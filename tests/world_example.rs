@@ -43,6 +43,20 @@ fn ranks_compute_what_transformers_computes() {
     }
 }
 
+/// The same on axes that not every model has layers or sequences for.
+#[test]
+fn chunks_take_turns() {
+    for (model, more) in [
+        ("deepseek_v3_tiny", ["--dp", "1", "--tp", "2", "--pp", "2", "--vpp", "2", "--ep", "2"]),
+        ("gpt_oss_tiny", ["--dp", "1", "--tp", "1", "--pp", "2", "--vpp", "2", "--ep", "1"]),
+    ] {
+        let dir = format!("{}/tests/data/numerics/{model}", env!("CARGO_MANIFEST_DIR"));
+        let (code, stdout, stderr) = EXAMPLE.run(&[&[&*dir], &more[..]].concat());
+        assert_eq!(code, 0, "{model}: {stdout}{stderr}");
+        assert!(stdout.contains("The ranks compute what one model computes."), "{model}: {stdout}");
+    }
+}
+
 #[test]
 fn eight_ranks_say_what_each_held() {
     let (code, stdout, _) = EXAMPLE.run(&[]);

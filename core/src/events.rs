@@ -57,6 +57,28 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The most of a kind of tensor that a rank of the pipeline holds at once, where each micro-batch has so many in each
+    /// chunk, from its forward until nothing of its backward is left.
+    ///
+    /// # Panics
+    /// If there are not so many stages.
+    #[must_use]
+    pub fn most_at_once(&self, stage: u64, of_chunk: &[u64]) -> u64 {
+        let (mut held, mut most) = (0, 0);
+        for event in self.events(stage) {
+            let each = usize::try_from(event.chunk).ok().and_then(|chunk| of_chunk.get(chunk)).copied().unwrap_or(0);
+            match event.work {
+                F => held += each,
+                B => {}
+                W => held -= each,
+            }
+            most = most.max(held);
+        }
+        most
+    }
+}
+
 /// Events with the counters that give micro-batches their numbers.
 #[derive(Default)]
 struct Events {

@@ -601,6 +601,21 @@ impl Inventory {
         Self { entries, len }
     }
 
+    /// What blocks of one chunk save and work on, one of its micro-batches being in flight.
+    #[must_use]
+    #[allow(clippy::large_stack_arrays)] // 64 KiB, for the length of a call
+    pub const fn of_chunk(plan: &Plan, stage: u64, chunk: u64) -> Self {
+        let mut entries = [Entry::NONE; Self::CAPACITY];
+        let mut list = Sink::new(&mut entries);
+        let (sizes, counts) = (plan.sizes(), Counts::of(plan, &plan.chunk(stage, chunk), 1));
+        accounting::list(&mut list, plan, &sizes, counts);
+        if counts.has_whole() {
+            accounting::list(&mut list, &plan.without_recomputation(), &sizes, counts.whole());
+        }
+        let len = list.len;
+        Self { entries, len }
+    }
+
     /// How many kinds of tensors there are.
     #[must_use]
     pub const fn len(&self) -> usize {

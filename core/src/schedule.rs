@@ -65,6 +65,13 @@ impl Run {
         worst
     }
 
+    /// The moments of forward and of backward in which a rank of interleaved chunks holds most, each chunk's micro-batches
+    /// weighing something, and each working on so much more, or less, while it runs: what micro-batches weigh then, and which
+    /// chunk runs.
+    pub(crate) const fn busiest(&self, rank: u64, weights: &[u128], works: &[[i128; 2]]) -> [(u128, u64); 2] {
+        Interleaved::of(self, rank).busiest(weights, works)
+    }
+
     /// Micro-batches that a rank holds at once, at most, each chunk's counted by itself.
     pub(crate) const fn in_flight(&self, rank: u64) -> u64 {
         match self.schedule {
@@ -208,5 +215,69 @@ impl Interleaved {
     pub(crate) const fn held_at(&self, chunk: u64, forwards: u64) -> u64 {
         let backwards = forwards - (self.warm_up + 1);
         self.forwards(chunk, forwards) - self.forwards(self.chunks - 1 - chunk, backwards)
+    }
+    /// The chunk of a forward, by its place among all of them.
+    const fn forward_chunk(&self, forward: u64) -> u64 {
+        self.turn(forward) % self.chunks
+    }
+
+    /// That of a backward.
+    const fn backward_chunk(&self, backward: u64) -> u64 {
+        self.chunks - 1 - self.forward_chunk(backward)
+    }
+
+    /// See [`Run::busiest`]. What is held grows while forwards alone run, and shrinks while backwards alone do, so that of
+    /// those each chunk's last and first turns are looked at; between them, where either changes chunks, and beside that.
+    const fn busiest(&self, weights: &[u128], works: &[[i128; 2]]) -> [(u128, u64); 2] {
+        let (first, all) = (self.warm_up + 1, self.count * self.chunks);
+        let mut most = Busiest { weights, works, of: [(0, 0); 2], sums: [None; 2] };
+        let (mut moment, moments) = (0, self.moments());
+        while moment < moments {
+            let near = self.forwards_at(moment);
+            let (mut forwards, last) = (if near > first { near - 1 } else { near }, least(near + 1, all));
+            while forwards <= last {
+                most.see(self, 0, [forwards, forwards - first], self.forward_chunk(forwards - 1));
+                most.see(self, 1, [forwards, forwards - first], self.backward_chunk(forwards - first));
+                forwards += 1;
+            }
+            moment += 1;
+        }
+        let (mut turn, mut left) = (self.turn(first - 1), self.chunks);
+        while turn > 0 && left > 0 {
+            most.see(self, 0, [self.start(turn), 0], (turn - 1) % self.chunks);
+            (turn, left) = (turn - 1, left - 1);
+        }
+        let (mut turn, mut left) = (self.turn(all - first) + 1, self.chunks);
+        while turn < self.turns() && left > 0 {
+            most.see(self, 1, [all, self.start(turn)], self.backward_chunk(self.start(turn)));
+            (turn, left) = (turn + 1, left - 1);
+        }
+        most.of
+    }
+}
+
+/// The busiest moments of forward and of backward among those that were looked at.
+struct Busiest<'a> {
+    weights: &'a [u128],
+    works: &'a [[i128; 2]],
+    of: [(u128, u64); 2],
+    sums: [Option<i128>; 2],
+}
+
+// A chunk's place is one of few, and its weight is at most 2^64.
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+impl Busiest<'_> {
+    /// A moment of forward or of backward: so many forwards and backwards are behind, and a chunk runs.
+    const fn see(&mut self, run: &Interleaved, direction: usize, [forwards, backwards]: [u64; 2], runs: u64) {
+        let (mut held, mut chunk) = (0_u128, 0);
+        while chunk < run.chunks {
+            let of_chunk = run.forwards(chunk, forwards) - run.forwards(run.chunks - 1 - chunk, backwards);
+            held += self.weights[chunk as usize] * of_chunk as u128;
+            chunk += 1;
+        }
+        let sum = held as i128 + self.works[runs as usize][direction];
+        if !matches!(self.sums[direction], Some(most) if most >= sum) {
+            (self.sums[direction], self.of[direction]) = (Some(sum), (held, runs));
+        }
     }
 }

@@ -58,6 +58,11 @@ struct Worst {
 impl Worst {
     const NONE: Self = Self { works: 0, away: BEYOND };
 
+    /// The same where so much is stored, less than at another time.
+    const fn beside(self, most: u128, stored: u128) -> Self {
+        Self { works: self.works, away: self.away + most.saturating_sub(stored) }
+    }
+
     const fn or(self, works: u128, away: u128) -> Self {
         if works + self.away >= self.works + away { Self { works, away } } else { self }
     }
@@ -231,7 +236,12 @@ impl Units {
     /// The sums of a rank of the pipeline: of its parts, and of the state of all its parameters.
     pub(crate) const fn stage(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Tally {
         let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage, first, in_flight));
-        self.add_parts(&mut sum, &counts, &self.away(plan, first, &counts));
+        if plan.chunks() > 1 && matches!(plan.spec().layout.accounting, Accounting::Reference(_)) {
+            self.add_parts(&mut sum, &counts, &Away::NOTHING);
+            sum.worst = self.busiest(plan, stage, sum.stored);
+        } else {
+            self.add_parts(&mut sum, &counts, &self.away(plan, first, &counts));
+        }
         let served = plan.spec().layout.served();
         if served.is_none() {
             weights::add_states(&mut sum, plan);
@@ -243,6 +253,35 @@ impl Units {
             None => accounting::list_rank(&mut list, plan, &counts.all()),
         }
         *list.tally()
+    }
+
+    /// The worst moments of a rank of several chunks where it is followed which of them runs: all that weighs less then than
+    /// in the moment when most is stored is away.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // chunks are few, none weighs 2^127
+    const fn busiest(&self, plan: &Plan, stage: u64, stored: u128) -> [Worst; 2] {
+        const CHUNKS: usize = CHUNKS_MAX as usize;
+        let (mut weights, mut works) = ([0; CHUNKS], [[0; 2]; CHUNKS]);
+        let (mut worst, mut chunk) = ([[Worst { works: 0, away: 0 }; 2]; CHUNKS], 0);
+        while chunk < plan.chunks() as usize {
+            let of = &plan.chunk(stage, chunk as u64);
+            let one = self.parts(plan, of, &Counts::of(plan, of, 1));
+            weights[chunk] = if one.micro_batch > u64::MAX as u128 { 1 << 64 } else { one.micro_batch };
+            let mut phase = 0;
+            while phase < 2 {
+                // What holds nothing works on nothing.
+                if one.worst[phase].away < BEYOND {
+                    worst[chunk][phase] = one.worst[phase];
+                }
+                works[chunk][phase] = worst[chunk][phase].works as i128 - worst[chunk][phase].away as i128;
+                phase += 1;
+            }
+            chunk += 1;
+        }
+        let [forward, backward] = plan.run().busiest(stage, &weights, &works);
+        [
+            worst[forward.1 as usize][0].beside(stored, forward.0),
+            worst[backward.1 as usize][1].beside(stored, backward.0),
+        ]
     }
 
     const fn add_parts(&self, sum: &mut Tally, counts: &Counts, away: &Away) {
@@ -350,6 +389,11 @@ struct Away {
     /// In front of modules for multi-token prediction.
     mtp: u128,
     head: u128,
+}
+
+impl Away {
+    /// For whoever finds the worst moments in another way.
+    const NOTHING: Self = Self { embedding: 0, layers: [OfLayers::all(0); 2], mtp: 0, head: 0 };
 }
 
 /// The same by blocks of layers.

@@ -41,8 +41,8 @@ impl Plan {
     /// while single tokens do.
     ///
     /// Activations of a chunk count whole from its forward on. What is in flight follows from the events of the rank, so
-    /// that the largest moment is the budget's peak where a rank holds one chunk; of several the budget takes the largest
-    /// block of all, here it is that of the chunk that runs.
+    /// that the largest moment is the budget's peak where a rank holds one chunk, or runs the reference step; of several the
+    /// budget takes the largest block of all otherwise, here it is that of the chunk that runs.
     ///
     /// ```
     /// use moe_model_core::preset::DEEPSEEK_V2_LITE;

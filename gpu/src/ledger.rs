@@ -4,7 +4,7 @@
 use core::cell::RefCell;
 use core::fmt;
 use moe_model_core::inventory::{Block, Entry, Lifetime, Module};
-use moe_model_core::{Bytes, Phase, Plan};
+use moe_model_core::{Bytes, Inventory, Phase, Plan};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -285,6 +285,9 @@ impl Ledger {
         for entry in &plan.inventory(stage) {
             inner.add(entry);
         }
+        if plan.chunks() > 1 {
+            inner.follow_chunks(plan, stage);
+        }
         Self(Rc::new(RefCell::new(inner)))
     }
 
@@ -440,6 +443,16 @@ impl Inner {
         }
         self.index.insert((name, life), self.lines.len());
         self.lines.push(Line { name, life, each, most, is_routed, makers, there: 0, bytes: 0 });
+    }
+
+    /// Of what chunks save, as many are there at once as their events say: not of each kind in the same moment.
+    fn follow_chunks(&mut self, plan: &Plan, stage: u64) {
+        let chunks: Vec<Inventory> = (0..plan.chunks()).map(|chunk| Inventory::of_chunk(plan, stage, chunk)).collect();
+        for line in self.lines.iter_mut().filter(|line| line.life == Life::MicroBatch) {
+            let is_it = |entry: &&Entry| entry.name == line.name && entry.lifetime == Lifetime::MicroBatch;
+            let of_chunk = chunks.iter().map(|chunk| chunk.iter().filter(is_it).map(|entry| entry.count).sum());
+            line.most = plan.most_at_once(stage, &of_chunk.collect::<Vec<u64>>());
+        }
     }
 
     fn take(&mut self, name: &'static str, bytes: u64) -> Result<(usize, u64, usize), LedgerError> {

@@ -6,8 +6,8 @@ mod specs;
 
 use moe_model_core::groups::Group;
 use moe_model_core::spec::{
-    Accounting, Attention, Batch, Capacity, CorrectionBias, Dtype, Experts, Factor, Gqa, Layers, Mesh, Mla, Precision,
-    Recompute, Routing, Schedule, Spec, Stages, Switch, Zero,
+    Accounting, Attention, Batch, Capacity, CorrectionBias, Dtype, Experts, Factor, Gqa, Kernel, Layers, Mesh, Mla,
+    Precision, Recompute, Reference, Routing, Schedule, Spec, StageList, Stages, Switch, Zero,
 };
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
@@ -116,6 +116,7 @@ fn alone(spec: &Spec, numerics: Numerics) -> (Plan, Values, Trained) {
     let mut whole = *spec;
     whole.layout.mesh = Mesh::DEFAULT;
     (whole.layout.zero, whole.layout.stages, whole.layout.schedule) = (Zero::NONE, Stages::EVEN, Schedule::OneFOneB);
+    whole.layout.batch.group = 0;
     whole.layout.batch.count *= spec.layout.mesh.dp.max(1);
     let whole = plan(whole);
     let step = Step::new(whole, 0, Host::new(1), numerics, &mut Random::of(&whole));
@@ -130,9 +131,10 @@ fn alone(spec: &Spec, numerics: Numerics) -> (Plan, Values, Trained) {
 }
 
 /// How far gradients may be off, as far as single precision is from double in the files of expected values
-/// (`tests/data/numerics`), by the largest of them where that is more than 1.
-fn tolerance(gradients: &Values) -> f32 {
-    3e-6 * gradients.values().flatten().fold(1.0, |most: f32, value| most.max(value.abs()))
+/// (`tests/data/numerics`), which are of four layers at most; by the largest of them where that is more than 1.
+fn tolerance(layers: u64, gradients: &Values) -> f32 {
+    let times = f32::from(u16::try_from(layers.div_ceil(4)).expect("layers are few"));
+    3e-6 * times * gradients.values().flatten().fold(1.0, |most: f32, value| most.max(value.abs()))
 }
 
 /// How far a weight may be off after two steps: what an update divides a gradient by is its own size.
@@ -202,7 +204,7 @@ fn agree_with(spec: Spec, numerics: Numerics) {
         let mut step: Step<Host, Dynamic, f32> = step.unwrap_or_else(|error| panic!("{error}"));
         (at, train(&mut step, &of_world))
     });
-    let tolerance = tolerance(&expected.gradients);
+    let tolerance = tolerance(spec.architecture.layers.count(), &expected.gradients);
     let results = results.into_iter().map(|result| result.unwrap_or_else(|error| panic!("{mesh:?}: {error}")));
     let results: Vec<_> = results.collect();
     assert_sent(&of_world, &results);
@@ -222,7 +224,7 @@ fn agree_with(spec: Spec, numerics: Numerics) {
     let expected = [expected.losses[0], expected.losses[1], Some(expected.mtp.unwrap_or(0.0))];
     for (sum, expected) in losses.into_iter().zip(expected) {
         let (mean, expected) = (sum / f64::from(u32::try_from(count).expect("few")), expected.expect("a loss"));
-        assert!((mean - expected).abs() < 2e-6, "{mesh:?}: {mean}, not {expected}");
+        assert!((mean - expected).abs() < f64::from(tolerance), "{mesh:?}: {mean}, not {expected}");
     }
 }
 
@@ -275,6 +277,44 @@ fn everything_at_once() {
 }
 
 #[test]
+fn chunks_that_take_turns() {
+    for (mtp, tied, mesh) in [
+        (0, Switch::Off, Mesh { pp: 2, vpp: 2, ..Mesh::DEFAULT }),
+        (0, Switch::On, Mesh { pp: 4, vpp: 2, ..Mesh::DEFAULT }),
+        (1, Switch::Off, Mesh { pp: 2, vpp: 4, dp: 2, ep: 2, ..Mesh::DEFAULT }),
+        (2, Switch::On, Mesh { pp: 2, vpp: 2, tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT }),
+    ] {
+        for (recompute, count, group) in [(Recompute::None, 4, 0), (Recompute::Full, 7, 5)] {
+            let mut spec = architecture(true, mtp, tied);
+            spec.architecture.layers = Layers { dense: 3, moe: 5, ffn: 24, ..Layers::DEFAULT };
+            (spec.layout.mesh, spec.layout.schedule, spec.layout.recompute) = (mesh, Schedule::Interleaved, recompute);
+            let group = if mesh.pp <= 2 && count % 5 >= 2 { group } else { 0 };
+            let count = if mesh.pp == 4 { 4 } else { count };
+            let count = if group == 0 { count / mesh.pp * mesh.pp } else { count };
+            spec.layout.batch = Batch { sequence: 8, micro: 1, count, group, ..Batch::DEFAULT };
+            agree(spec);
+        }
+    }
+}
+
+/// Of stages that a list says some hold an end of the model alone, and some nothing.
+#[test]
+fn stages_without_layers() {
+    for (list, vpp, schedule) in [
+        ("E|tttt|L", 0, Schedule::OneFOneB),
+        ("Et|||ttt||L", 3, Schedule::Interleaved),
+        ("E|ttttL", 0, Schedule::Gpipe),
+    ] {
+        let (mut spec, list) = (architecture(false, 0, Switch::On), StageList::parse(list));
+        spec.layout.stages.list = list;
+        (spec.layout.schedule, spec.layout.mesh.vpp) = (schedule, vpp);
+        spec.layout.mesh.pp = list.stages() / vpp.max(1);
+        spec.layout.batch = Batch { sequence: 8, count: 4, ..Batch::DEFAULT };
+        agree(spec);
+    }
+}
+
+#[test]
 fn shares_of_the_optimizer() {
     for mesh in [
         Mesh { dp: 2, ..Mesh::DEFAULT },
@@ -307,8 +347,8 @@ fn bounded_capacity() {
 
 /// How many axes a layout has ranks along.
 fn axes(spec: &Spec) -> usize {
-    let Mesh { dp, tp, pp, ep, sequence_parallel, .. } = spec.layout.mesh;
-    [dp > 1, tp > 1, pp > 1, ep > 1, sequence_parallel.is_on()].into_iter().filter(|there| *there).count()
+    let Mesh { dp, tp, pp, vpp, ep, sequence_parallel, .. } = spec.layout.mesh;
+    [dp > 1, tp > 1, pp > 1, vpp > 1, ep > 1, sequence_parallel.is_on()].into_iter().filter(|there| *there).count()
 }
 
 /// A random model under a random layout of three axes or more, over at most eight ranks.
@@ -318,21 +358,37 @@ fn triple(rng: &mut fastrand::Rng) -> Spec {
         let (layout, precision) = (&mut spec.layout, Precision::DEFAULT);
         layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..precision };
         layout.routing = Routing::WORST;
-        // Micro-batches of all replicas run one by one on one rank: few.
-        layout.batch.count = layout.batch.count.min(3);
         if axes(&spec) >= 3 && Plan::new(spec).is_ok_and(|plan| (2..=8).contains(&plan.world())) {
             return spec;
         }
     }
 }
 
+/// How far apart the gradients are that two orders of the same sums make, on one rank: of a random model that multiplies its
+/// errors, no layout computes what another does.
+fn noise(spec: &Spec, numerics: Numerics) -> f32 {
+    let of = |kernel| {
+        let mut spec = *spec;
+        spec.layout.accounting = Accounting::Reference(Reference { kernel });
+        let (.., trained) = alone(&spec, numerics);
+        trained.gradients
+    };
+    let (one, other) = (of(Kernel::Flash), of(Kernel::Eager));
+    let apart = one.values().flatten().zip(other.values().flatten()).map(|(one, other)| (one - other).abs());
+    apart.fold(0.0, f32::max)
+}
+
 /// One half of all, so that they run side by side.
 fn triples(seed: u64) {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    for _ in 0..24 {
+    let (mut rng, mut held) = (fastrand::Rng::with_seed(seed), 0);
+    while held < 24 {
         let spec = triple(&mut rng);
         // Random latents of few numbers may be near 0, and norms multiply what single precision leaves of them.
-        agree_with(spec, Numerics { norm_eps: 0.1, ..Numerics::usual(&spec.architecture) });
+        let numerics = Numerics { norm_eps: 0.1, ..Numerics::usual(&spec.architecture) };
+        if noise(&spec, numerics) < 1e-6 {
+            agree_with(spec, numerics);
+            held += 1;
+        }
     }
 }
 

@@ -980,9 +980,9 @@ pub const LAWS: &[Law] = &[
     law(
         "reference-schedule",
         &[Key::Schedule],
-        Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Gpipe as u64]),
+        Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Gpipe as u64, Schedule::Interleaved as u64]),
         When::Reference,
-        "the reference step runs `one_f_one_b` and `gpipe`",
+        "the reference step runs `one_f_one_b`, `interleaved` and `gpipe`",
     ),
     law(
         "reference-zero",

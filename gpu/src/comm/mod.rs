@@ -17,7 +17,7 @@ use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
 use solo::pieces;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Why a rank does not get what its peers have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,6 +107,50 @@ pub struct Comm {
     place: Coordinates,
     carrier: Option<Box<dyn Carrier>>,
     sent: RefCell<BTreeMap<(Group, Operation), Sent>>,
+    /// What other stages sent before it was asked for, by who sent it.
+    early: RefCell<HashMap<(u64, Subject), Vec<u8>>>,
+}
+
+/// What a message from stage to stage is of. Stages of several chunks send one another more than one kind, and ask for it in
+/// the order of their own events.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Subject {
+    /// Hidden states for a place in the order of virtual stages, of a micro-batch.
+    Hidden { place: u64, micro_batch: u64 },
+    /// The gradients of what such a place made.
+    Gradient { place: u64, micro_batch: u64 },
+    /// The gradients of a table that two stages hold.
+    Table,
+}
+
+impl Subject {
+    /// Bytes of it behind a message.
+    const BYTES: usize = 24;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let [a, b, c] = match self {
+            Self::Hidden { place, micro_batch } => [0, place, micro_batch],
+            Self::Gradient { place, micro_batch } => [1, place, micro_batch],
+            Self::Table => [2, 0, 0],
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes.chunks_exact_mut(8).zip([a, b, c]).for_each(|(out, number)| out.copy_from_slice(&number.to_le_bytes()));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match *bytes.as_chunks().0 {
+            [kind, place, micro_batch] => {
+                let [kind, place, micro_batch] = [kind, place, micro_batch].map(u64::from_le_bytes);
+                match kind {
+                    0 => Some(Self::Hidden { place, micro_batch }),
+                    1 => Some(Self::Gradient { place, micro_batch }),
+                    _ => Some(Self::Table),
+                }
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Bytes that a rank sent in an operation, all of them in all times.
@@ -139,7 +183,7 @@ impl Comm {
 
     fn new(plan: &Plan, rank: u64, carrier: Option<Box<dyn Carrier>>) -> Self {
         let place = plan.coordinates(rank);
-        Self { plan: *plan, rank, place, carrier, sent: RefCell::new(BTreeMap::new()) }
+        Self { plan: *plan, rank, place, carrier, sent: RefCell::default(), early: RefCell::default() }
     }
 
     /// Whether its peers are stood in for.
@@ -516,11 +560,19 @@ impl Comm {
         &self,
         device: &D,
         stage: u64,
+        subject: Subject,
         values: View<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        self.send_bytes(stage, subject, device.read(values.raw(), E::to_bytes).unwrap_or_default())
+    }
+
+    fn send_bytes(&self, stage: u64, subject: Subject, mut bytes: Vec<u8>) -> Result<(), CommError> {
         let Some(carrier) = &self.carrier else { return Ok(()) };
-        let bytes = device.read(values.raw(), E::to_bytes).unwrap_or_default();
         self.count(Group::Pp, Operation::Send, [bytes.len(), 0]);
+        bytes.extend(subject.to_bytes());
         carrier.send(self.plan.group(Group::Pp, self.rank).at(stage), Group::Pp, Operation::Send.name(), bytes)
     }
 
@@ -529,9 +581,10 @@ impl Comm {
         &self,
         device: &D,
         stage: u64,
+        subject: Subject,
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
-        match self.received(stage, values.view())? {
+        match self.received(stage, subject, values.view())? {
             Some(bytes) => device.write(values.raw(), |out| E::from_bytes(out, &bytes)),
             None => device.zero(values.raw()),
         }
@@ -543,9 +596,10 @@ impl Comm {
         &self,
         device: &D,
         stage: u64,
+        subject: Subject,
         values: ViewMut<'_, D, R, C, f32>,
     ) -> Result<(), CommError> {
-        if let Some(bytes) = self.received(stage, values.view())? {
+        if let Some(bytes) = self.received(stage, subject, values.view())? {
             let other: Vec<f32> = elements_of(&bytes, values.view().raw().len());
             device.write(values.raw(), |out| out.iter_mut().zip(&other).for_each(|(out, other)| *out += other));
         }
@@ -556,13 +610,39 @@ impl Comm {
     fn received<D: Memory, R, C, E: Element>(
         &self,
         stage: u64,
+        subject: Subject,
         of: View<'_, D, R, C, E>,
     ) -> Result<Option<Vec<u8>>, CommError> {
-        let Some(carrier) = &self.carrier else { return Ok(None) };
-        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
-        let bytes = carrier.receive(rank, Group::Pp, Operation::Send.name())?;
+        let Some((rank, bytes)) = self.message(stage, subject)? else { return Ok(None) };
         has_length(&bytes, of.raw().len() * size_of::<E>(), (rank, Group::Pp, "receive"))?;
         Ok(Some(bytes))
+    }
+
+    /// Passes on what another stage sent, as it is: a stage that holds no layer never has it on its device.
+    pub(crate) fn pass_on(&self, (from, of): (u64, Subject), (to, subject): (u64, Subject)) -> Result<(), CommError> {
+        let Some((_, bytes)) = self.message(from, of)? else { return Ok(()) };
+        self.send_bytes(to, subject, bytes)
+    }
+
+    /// A message of another stage, and the rank that sent it; none where it is alone.
+    fn message(&self, stage: u64, subject: Subject) -> Result<Option<(u64, Vec<u8>)>, CommError> {
+        let Some(carrier) = &self.carrier else { return Ok(None) };
+        let rank = self.plan.group(Group::Pp, self.rank).at(stage);
+        let mut early = self.early.borrow_mut();
+        loop {
+            if let Some(bytes) = early.remove(&(rank, subject)) {
+                return Ok(Some((rank, bytes)));
+            }
+            let mut bytes = carrier.receive(rank, Group::Pp, Operation::Send.name())?;
+            let end = bytes.split_off(bytes.len().saturating_sub(Subject::BYTES));
+            let of_bytes = Subject::from_bytes(&end).ok_or_else(|| CommError::Disagree {
+                rank,
+                group: Group::Pp,
+                operation: "receive",
+                how: "it does not say what it sent".to_owned(),
+            })?;
+            early.insert((rank, of_bytes), bytes);
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::Load;
 use super::params::{Gradients, Param};
-use crate::comm::Comm;
+use crate::comm::{Comm, Subject};
 use crate::device::{Device, Element, Format, Memory};
+use crate::ledger::Direction;
 use crate::numerics::Numerics;
 use crate::ops::rope::Rope;
 use crate::ops::{elementwise, rms_norm};
@@ -18,7 +19,10 @@ pub(super) struct Context<'a, D> {
     /// Where it allocates.
     pub(super) room: Room<'a, D>,
     pub(super) plan: &'a Plan,
-    pub(super) stage: u64,
+    /// The place of the chunk that runs in the order of virtual stages.
+    pub(super) place: u64,
+    /// The micro-batch that runs.
+    pub(super) micro_batch: u64,
     pub(super) numerics: &'a Numerics,
     pub(super) comm: &'a Comm,
     pub(super) load: Load,
@@ -30,10 +34,69 @@ impl<D: Memory> Context<'_, D> {
         self.room.lengths.context != self.room.lengths.tokens
     }
 
-    /// The number of a micro-batch among those of all replicas.
-    pub(super) fn global(&self, micro_batch: u64) -> u64 {
+    /// The number of the micro-batch among those of all replicas.
+    pub(super) fn global(&self) -> u64 {
         let replica = if self.comm.is_alone() { 0 } else { self.comm.place().dp };
-        replica * self.plan.spec().layout.batch.count + micro_batch
+        replica * self.plan.spec().layout.batch.count + self.micro_batch
+    }
+
+    /// Sends hidden states to the next place, or their gradients to the one in front.
+    pub(super) fn send<C, E: Element>(
+        &self,
+        way: Direction,
+        values: View<'_, D, Tokens, C, E>,
+    ) -> Result<(), StepError> {
+        let (stage, subject) = self.outgoing(way);
+        Ok(self.comm.send(self.room.device, stage, subject, values)?)
+    }
+
+    /// Receives what the place in front sent forward, or the next one back.
+    pub(super) fn receive<C, E: Element>(
+        &self,
+        way: Direction,
+        values: ViewMut<'_, D, Tokens, C, E>,
+    ) -> Result<(), StepError> {
+        let (stage, subject) = self.incoming(way);
+        Ok(self.comm.receive(self.room.device, stage, subject, values)?)
+    }
+
+    /// Does both where there is nothing between.
+    pub(super) fn pass_on(&self, way: Direction) -> Result<(), StepError> {
+        Ok(self.comm.pass_on(self.incoming(way), self.outgoing(way))?)
+    }
+
+    /// To which stage something goes, and what it is.
+    const fn outgoing(&self, way: Direction) -> (u64, Subject) {
+        let place = self.neighbour(way);
+        (self.stage_of(place), self.subject(way, place))
+    }
+
+    /// From which stage something comes, and what it is.
+    const fn incoming(&self, way: Direction) -> (u64, Subject) {
+        let from = match way {
+            Direction::Forward => self.neighbour(Direction::Backward),
+            Direction::Backward => self.neighbour(Direction::Forward),
+        };
+        (self.stage_of(from), self.subject(way, self.place))
+    }
+
+    const fn subject(&self, way: Direction, place: u64) -> Subject {
+        match way {
+            Direction::Forward => Subject::Hidden { place, micro_batch: self.micro_batch },
+            Direction::Backward => Subject::Gradient { place, micro_batch: self.micro_batch },
+        }
+    }
+
+    const fn neighbour(&self, way: Direction) -> u64 {
+        match way {
+            Direction::Forward => self.place + 1,
+            Direction::Backward => self.place.saturating_sub(1),
+        }
+    }
+
+    /// The stage that holds a place, in a pipeline whose chunks follow one another in a loop.
+    const fn stage_of(&self, place: u64) -> u64 {
+        place % self.plan.stages()
     }
 
     /// Micro-batches that a step's loss is the mean of.

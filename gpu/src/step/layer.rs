@@ -125,7 +125,7 @@ pub(super) fn carried<D: Device, H: Axis, E: Format>(
         return residual.becomes(RESIDUAL);
     }
     let mut received: Tensor<D, Tokens, H, E> = of.room.take(RESIDUAL)?;
-    of.comm.receive(of.room.device, of.stage + 1, received.view_mut())?;
+    of.receive(Direction::Backward, received.view_mut())?;
     Ok(received)
 }
 

@@ -224,21 +224,25 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         let mut probing = Probing { probe, device: &self.device };
         let room = Room { device: &self.device, ledger: &self.ledger, lengths: &self.lengths };
         let (comm, load) = (&self.comm, self.load);
-        let of = Context { room, plan: &self.plan, stage: self.stage, numerics: &self.numerics, comm, load };
+        let mut of = Context { room, plan: &self.plan, place: 0, micro_batch: 0, numerics: &self.numerics, comm, load };
         let (mut in_flight, mut most) = (BTreeMap::new(), 0);
         let mut losses = Losses::default();
         for event in self.plan.events(self.stage) {
+            let Some(chunk) = usize::try_from(event.chunk).ok().and_then(|chunk| self.model.chunks.get(chunk)) else {
+                continue;
+            };
+            (of.place, of.micro_batch) = (self.plan.chunk(self.stage, event.chunk).place, event.micro_batch);
             match event.work {
                 Work::Forward => {
                     self.ledger.enter(Phase::Forward);
-                    let kept = self.model.forward(&of, batch, event.micro_batch, &mut probing, &mut losses)?;
-                    in_flight.insert(event.micro_batch, kept);
+                    let kept = chunk.forward(&of, batch, &mut probing, &mut losses)?;
+                    in_flight.insert((event.chunk, event.micro_batch), kept);
                     most = most.max(in_flight.len() as u64);
                 }
                 Work::Backward => {
                     self.ledger.enter(Phase::Backward);
-                    let Some(kept) = in_flight.remove(&event.micro_batch) else { continue };
-                    self.model.backward(&of, &mut self.gradients, kept)?;
+                    let Some(kept) = in_flight.remove(&(event.chunk, event.micro_batch)) else { continue };
+                    chunk.backward(&of, &mut self.gradients, kept)?;
                 }
                 // It came with the gradient of the input.
                 Work::Weight => {}
@@ -333,8 +337,13 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
     if let Some(disagreement) = S::agree(&lengths) {
         return Err(StepError::Other(disagreement.to_string()));
     }
+    if lengths.dense_parameters == 0 {
+        return Err(StepError::Other(format!(
+            "`stages.list` leaves stage {stage} without weights: the step runs none such"
+        )));
+    }
     let last = plan.stages() - 1;
-    if plan.counted_mtp() > 0 && plan.chunk(last, 0).mtp == 0 {
+    if plan.counted_mtp() > 0 && plan.chunk(last, plan.chunks() - 1).mtp == 0 {
         let text = "`stages.list` puts the MTP modules on another rank than the head, where the step does not run them";
         return Err(StepError::Other(text.to_owned()));
     }

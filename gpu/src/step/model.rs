@@ -1,22 +1,29 @@
-//! The blocks of a stage, one behind the other: a micro-batch forward through them and back, and what it keeps meanwhile.
+//! The blocks of a chunk, one behind the other: a micro-batch forward through them and back, and what it keeps meanwhile. A
+//! stage has one chunk, or several that take turns.
 
 use super::Batch;
 use super::context::Context;
 use super::ends::{self, Embedding, Head};
 use super::layer::{KeptLayer, Layer, RESIDUAL, carried};
 use super::mtp::{self, Hidden, Mtp};
-use super::params::{self, Gradients, Maker, Visit, Visitor};
+use super::params::{self, Gradients, Maker, Param, Visit, Visitor};
 use super::probe::Probing;
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ledger::Direction;
 use crate::shapes::{Context as All, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
+use moe_model_core::Chunk as Planned;
 use moe_model_core::Plan;
 use moe_model_core::inventory::Block;
 
-/// The weights of a stage.
+/// The weights of a stage, chunk by chunk.
 pub(super) struct Model<D: Memory, S: Shapes, E: Element> {
+    pub(super) chunks: Vec<Chunk<D, S, E>>,
+}
+
+/// The weights of a chunk.
+pub(super) struct Chunk<D: Memory, S: Shapes, E: Element> {
     pub(super) embedding: Option<Embedding<D, S, E>>,
     pub(super) layers: Vec<Layer<D, S, E>>,
     pub(super) head: Option<Head<D, S, E>>,
@@ -24,6 +31,12 @@ pub(super) struct Model<D: Memory, S: Shapes, E: Element> {
 }
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Model<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        self.chunks.visit(visitor)
+    }
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Chunk<D, S, E> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
         params::visit_fields!(self, visitor: embedding, layers, head, modules)
     }
@@ -68,25 +81,42 @@ impl Losses {
 
 impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     pub(super) fn new(room: Room<'_, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
-        let (architecture, chunk) = (&plan.spec().architecture, plan.chunk(stage, 0));
         let mut make = Maker::new(room, plan, stage)?;
+        let chunks = (0..plan.chunks()).map(|chunk| Chunk::new(&mut make, plan, &plan.chunk(stage, chunk)));
+        let chunks = chunks.collect::<Result<_, _>>()?;
+        debug_assert!(make.is_done(), "a rank has all that the plan says");
+        Ok(Self { chunks })
+    }
+
+    /// A table that both ends of the pipeline hold: the first stage's, or the last one's.
+    pub(super) fn table(&self, is_first: bool) -> Option<&Param<D, S::Vocab, S::Hidden, E>> {
+        let chunk = if is_first { self.chunks.first() } else { self.chunks.last() }?;
+        match (&chunk.embedding, &chunk.head) {
+            (Some(embedding), _) => Some(&embedding.table),
+            (None, head) => head.as_ref().map(|head| head.table(None)),
+        }
+    }
+}
+
+impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
+    fn new(make: &mut Maker<'_, D>, plan: &Plan, chunk: &Planned) -> Result<Self, StepError> {
+        let architecture = &plan.spec().architecture;
         // Modules for multi-token prediction have a copy of their own where the table is on another stage.
         let has_table = chunk.embedding || chunk.mtp > 0;
-        let embedding = if has_table { Some(Embedding::new(&mut make)?) } else { None };
+        let embedding = if has_table { Some(Embedding::new(make)?) } else { None };
         let mut layers = Vec::new();
         for number in chunk.range() {
-            layers.push(Layer::new(&mut make, plan, &chunk, number, architecture.layers.has_experts(number))?);
+            layers.push(Layer::new(make, plan, chunk, number, architecture.layers.has_experts(number))?);
         }
         let mut modules = Vec::new();
         for depth in 0..chunk.mtp {
             let number = architecture.layers.count() + depth;
-            let layer = Layer::new(&mut make, plan, &chunk, number, architecture.layers.moe > 0)?;
-            modules.push(Mtp::new(&mut make, layer, modules.len() + 1)?);
+            let layer = Layer::new(make, plan, chunk, number, architecture.layers.moe > 0)?;
+            modules.push(Mtp::new(make, layer, modules.len() + 1)?);
         }
         make.layer = None;
         let is_tied_here = architecture.tied_embeddings.is_on() && has_table;
-        let head = if chunk.head { Some(Head::new(&mut make, is_tied_here)?) } else { None };
-        debug_assert!(make.is_done(), "a rank has all that the plan says");
+        let head = if chunk.head { Some(Head::new(make, is_tied_here)?) } else { None };
         Ok(Self { embedding, layers, head, modules })
     }
 
@@ -94,21 +124,24 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         &self,
         of: &Context<'_, D>,
         batch: &mut dyn Batch,
-        micro_batch: u64,
         probe: &mut Probing<'_, '_, D>,
         losses: &mut Losses,
     ) -> Result<InFlight<D, S, E>, StepError> {
         let (ledger, device) = (of.room.ledger, of.room.device);
+        if self.is_empty() {
+            of.pass_on(Direction::Forward)?;
+            return Ok(InFlight { ids: None, layers: Vec::new(), head: None, modules: Vec::new() });
+        }
         let mut ids = None;
         if self.embedding.is_some() {
             let mut of_tokens: ends::Ids<D> = of.room.take("token ids")?;
             device.write(of_tokens.view_mut().raw(), |out| {
-                batch.ids(of.global(micro_batch), out);
+                batch.ids(of.global(), out);
                 of.fold(out);
             });
             ids = Some(of_tokens);
         }
-        let is_first = of.plan.chunk(of.stage, 0).embedding;
+        let is_first = of.place == 0;
         let mut x: Tensor<D, Tokens, S::Hidden, E> = match (&self.embedding, &ids) {
             (Some(embedding), Some(ids)) if is_first => {
                 ledger.begin(Block::Embedding, Direction::Forward);
@@ -118,7 +151,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             _ => {
                 // From the stage in front.
                 let mut received: Tensor<D, Tokens, S::Hidden, E> = of.room.take(self.input_name(0))?;
-                of.comm.receive(device, of.stage.saturating_sub(1), received.view_mut())?;
+                of.receive(Direction::Forward, received.view_mut())?;
                 received
             }
         };
@@ -130,7 +163,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             probe.values("hidden", layer.number + 1, x.view());
         }
         let Some(head) = &self.head else {
-            of.comm.send(device, of.stage + 1, x.view())?;
+            of.send(Direction::Forward, x.view())?;
             drop(x);
             ledger.end(None)?;
             return Ok(InFlight { ids, layers, head: None, modules: Vec::new() });
@@ -138,7 +171,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         ledger.begin(Block::Head, Direction::Forward);
         let mut labels: ends::Ids<D> = of.room.take("labels")?;
         device.write(labels.view_mut().raw(), |out| {
-            batch.labels(of.global(micro_batch), out);
+            batch.labels(of.global(), out);
             of.fold(out);
         });
         let table = head.table(self.embedding.as_ref());
@@ -150,7 +183,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         let mut kept = InFlight { ids, layers, head: Some((x, kept)), modules: Vec::new() };
         for module in &self.modules {
             let labels = |out: &mut [i64]| {
-                further(batch, of.global(micro_batch), module.depth, of.room.lengths.keys, out);
+                further(batch, of.global(), module.depth, of.room.lengths.keys, out);
                 of.fold(out);
             };
             let (of_module, loss) = self.predict(of, module, &kept, labels, probe)?;
@@ -158,6 +191,11 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             kept.modules.push(of_module);
         }
         Ok(kept)
+    }
+
+    /// Whether it holds nothing: a list of stages may have such a one.
+    fn is_empty(&self) -> bool {
+        self.embedding.is_none() && self.layers.is_empty() && self.head.is_none()
     }
 
     /// One module for multi-token prediction, behind the head or the module in front of it.
@@ -231,6 +269,9 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         mut kept: InFlight<D, S, E>,
     ) -> Result<(), StepError> {
         let ledger = of.room.ledger;
+        if self.is_empty() {
+            return of.pass_on(Direction::Backward);
+        }
         #[allow(clippy::cast_precision_loss)] // micro-batches of a step, modules
         let (weight, modules) = (1.0 / of.micro_batches() as f32, self.modules.len() as f32);
         let mut residual: Option<Tensor<D, Tokens, S::Hidden, E>> = None;
@@ -250,7 +291,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         for (layer, kept) in self.layers.iter().zip(kept.layers).rev() {
             residual = Some(layer.backward(of, gradients, kept, residual.take())?);
         }
-        let is_first = of.plan.chunk(of.stage, 0).embedding;
+        let is_first = of.place == 0;
         if let (Some(embedding), Some(ids), true) = (&self.embedding, kept.ids, is_first) {
             ledger.begin(Block::Embedding, Direction::Backward);
             let d = carried(of, residual.take())?;
@@ -259,7 +300,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
             ledger.end(None)?;
         }
         if let Some(residual) = residual.filter(|_| !is_first) {
-            of.comm.send(of.room.device, of.stage.saturating_sub(1), residual.view())?;
+            of.send(Direction::Backward, residual.view())?;
         }
         Ok(())
     }

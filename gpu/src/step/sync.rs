@@ -6,7 +6,7 @@ use super::params::{Flat, Gradients, Place, Visit, Visitor};
 use super::weights::overlap;
 use super::{Step, shards};
 use crate::ViewMut;
-use crate::comm::Comm;
+use crate::comm::{Comm, Subject};
 use crate::device::{Device, Element, Format, Memory, Mut};
 use crate::shapes::{One, Shapes};
 use crate::tensor::StepError;
@@ -92,14 +92,10 @@ fn tables<D: Device, S: Shapes, E: Format>(
         return Ok(());
     }
     let other = if stage == 0 { last } else { 0 };
-    let table = match (&model.embedding, &model.head) {
-        (Some(embedding), _) => &embedding.table,
-        (None, Some(head)) => head.table(None),
-        (None, None) => return Ok(()),
-    };
+    let Some(table) = model.table(stage == 0) else { return Ok(()) };
     let mut own = gradients.of(table);
-    comm.send(device, other, own.view())?;
-    comm.add_received(device, other, own.again())?;
+    comm.send(device, other, Subject::Table, own.view())?;
+    comm.add_received(device, other, Subject::Table, own.again())?;
     Ok(())
 }
 

@@ -68,6 +68,8 @@ pub(crate) const ALL: &[Choice] = &[
     ("split sequences of several", |_, l| l.mesh.sequence_parallel.is_on() && l.batch.micro > 1),
     ("gpipe", |_, l| l.mesh.pp > 1 && l.schedule == Schedule::Gpipe),
     ("one forward, one backward", |_, l| l.mesh.pp > 1 && l.schedule == Schedule::OneFOneB),
+    ("interleaved chunks", |_, l| l.schedule == Schedule::Interleaved),
+    ("interleaved chunks and modules that look further", |a, l| a.mtp > 0 && l.schedule == Schedule::Interleaved),
     ("three stages", |_, l| l.mesh.pp > 2),
     ("uneven stages", |_, l| l.mesh.pp > 1 && l.stages.last > 0),
     ("expert parallelism", |a, l| has_experts(a) && l.mesh.ep > 1),

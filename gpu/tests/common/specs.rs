@@ -19,15 +19,16 @@ fn switch(rng: &mut Rng) -> Switch {
 /// A Spec that the laws may refuse.
 pub(crate) fn random(rng: &mut Rng) -> Spec {
     let mesh = mesh(rng);
-    let architecture = architecture(rng, mesh.tp * mesh.pp);
+    let architecture = architecture(rng, mesh.pp * mesh.vpp.max(1));
     Spec { architecture, layout: layout(rng, mesh, architecture.layers.count()) }
 }
 
 fn mesh(rng: &mut Rng) -> Mesh {
-    let tp = of(rng, &[1, 1, 2, 4]);
+    let (tp, pp) = (of(rng, &[1, 1, 2, 4]), of(rng, &[1, 1, 2, 3]));
     Mesh {
         tp,
-        pp: of(rng, &[1, 1, 2, 3]),
+        pp,
+        vpp: if pp > 1 { of(rng, &[0, 0, 2, 3]) } else { 0 },
         ep: of(rng, &[1, 1, 2, 4]),
         dp: of(rng, &[1, 2, 4]),
         sequence_parallel: if tp > 1 { switch(rng) } else { Switch::Off },
@@ -49,11 +50,12 @@ fn architecture(rng: &mut Rng, least: u64) -> Architecture {
 }
 
 fn layers(rng: &mut Rng, least: u64) -> Layers {
-    let (some, ffn) = (rng.u64(1..4).max(least.min(3)), of(rng, &[4, 8, 12]));
+    let (some, ffn) = (rng.u64(1..4).max(least), of(rng, &[4, 8, 12]));
     let plain = Layers { ffn, ..Layers::DEFAULT };
     match rng.u8(..5) {
         0 => Layers { dense: some, ..plain },
         1 => Layers { moe: some, ..Layers::DEFAULT },
+        2 if least > 3 => Layers { dense: 1, moe: some - 1, ..plain },
         2 => Layers { dense: rng.u64(1..3), moe: some, ..plain },
         3 => Layers { dense: some + rng.u64(..2), moe: some, moe_every: 2, ..plain },
         _ => listed(of(rng, &["aA", "aAA", "AaaA", "AaA", "(Aa)*2"]), plain),
@@ -118,8 +120,8 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
     let recompute_layers = if recompute == Recompute::Full { of(rng, &[0, 1, 2]) } else { 0 };
     Layout {
         mesh,
-        stages: stages(rng, mesh.pp, layers),
-        schedule: of(rng, &[Schedule::Gpipe, Schedule::OneFOneB]),
+        stages: if mesh.vpp > 1 { Stages::EVEN } else { stages(rng, mesh.pp, layers) },
+        schedule: if mesh.vpp > 1 { Schedule::Interleaved } else { of(rng, &[Schedule::Gpipe, Schedule::OneFOneB]) },
         zero: of(rng, &[Zero::NONE, Zero::OPTIMIZER]),
         placement: Placement { vocab_multiple: of(rng, &[1, 8]), ..Placement::DEFAULT },
         precision: Precision {
@@ -128,7 +130,13 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
             moments: of(rng, &[Dtype::Fp32, Dtype::Bf16]),
             ..Precision::DEFAULT
         },
-        batch: Batch { sequence: of(rng, &[4, 5, 8]), micro: rng.u64(1..4), count: rng.u64(1..5), ..Batch::DEFAULT },
+        batch: Batch {
+            sequence: of(rng, &[4, 5, 8]),
+            micro: rng.u64(1..4),
+            count: rng.u64(1..5).max(if mesh.vpp > 1 { mesh.pp } else { 1 }),
+            group: if mesh.vpp > 1 { mesh.pp + rng.u64(..2) } else { 0 },
+            ..Batch::DEFAULT
+        },
         recompute,
         recompute_layers,
         routing: routing(rng),
