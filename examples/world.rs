@@ -137,8 +137,9 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
         spec.layout.stages.last = if layers.is_multiple_of(pp) { 0 } else { layers.saturating_sub(others) };
     }
     let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
-    let (pp, ep) = (degree("pp"), degree("ep"));
-    spec.layout.mesh = Mesh { dp, tp, pp, vpp: if vpp > 1 { vpp } else { 0 }, ep, sequence_parallel, ..Mesh::DEFAULT };
+    let vpp = if vpp > 1 { vpp } else { 0 };
+    let [pp, ep, etp] = ["pp", "ep", "etp"].map(degree);
+    spec.layout.mesh = Mesh { dp, tp, pp, vpp, ep, etp, sequence_parallel, ..Mesh::DEFAULT };
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
     spec.layout.zero = if dp > 1 { Zero::OPTIMIZER } else { Zero::NONE };
@@ -293,9 +294,9 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2]) -> (
     let losses = [0, 1].map(|step| mean(ranks.iter().filter_map(|rank| rank.losses[step])));
     let deviations = [0, 1].map(|of| ranks.iter().map(|rank| rank.deviations[of]).fold(0.0, larger));
     let rows = ranks.iter().map(|of| {
-        let Coordinates { tp, dp, ep, pp, .. } = plan.coordinates(of.rank);
+        let Coordinates { tp, dp, ep, etp, pp, .. } = plan.coordinates(of.rank);
         let budget = plan.budget(pp).peak().total;
-        let mut row: Vec<String> = [of.rank, pp, dp, tp, ep].map(|place| place.to_string()).into();
+        let mut row: Vec<String> = [of.rank, pp, dp, tp, ep, etp].map(|place| place.to_string()).into();
         row.extend([of.allocations.to_string(), Bytes::new(of.peak).to_string(), budget.to_string()]);
         row.extend(of.deviations.map(|off| format!("{off:.1e}")));
         row.push(of.sent.clone());
@@ -307,6 +308,7 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2]) -> (
         "dp",
         "tp",
         "ep",
+        "etp",
         "allocations",
         "at most",
         "budget",
@@ -365,5 +367,6 @@ fn command() -> Command {
         .arg(degree("pp", "2", "Stages"))
         .arg(degree("vpp", "1", "Virtual stages of each rank, which take turns"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))
+        .arg(degree("etp", "1", "Ranks that split each expert"))
         .arg(Arg::new("mpi").long("mpi").action(ArgAction::SetTrue).help("Be one of the processes that mpirun started"))
 }

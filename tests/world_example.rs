@@ -45,8 +45,11 @@ fn ranks_compute_what_transformers_computes() {
 
 /// The same on axes that not every model has layers or sequences for.
 #[test]
-fn chunks_take_turns() {
+fn chunks_take_turns_and_experts_are_split() {
     for (model, more) in [
+        ("deepseek_v3_tiny", ["--dp", "2", "--tp", "2", "--pp", "1", "--etp", "2", "--ep", "2"]),
+        ("gpt_oss_tiny", ["--dp", "2", "--tp", "2", "--pp", "2", "--etp", "2", "--ep", "2"]),
+        ("qwen2_moe_tiny", ["--dp", "1", "--tp", "2", "--pp", "1", "--etp", "2", "--ep", "1"]),
         ("deepseek_v3_tiny", ["--dp", "1", "--tp", "2", "--pp", "2", "--vpp", "2", "--ep", "2"]),
         ("gpt_oss_tiny", ["--dp", "1", "--tp", "1", "--pp", "2", "--vpp", "2", "--ep", "1"]),
     ] {

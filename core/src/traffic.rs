@@ -9,7 +9,7 @@ use crate::inventory::{Entry, Inventory, Role};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Attention, Pool, Recompute, Routing, ZeroStage};
+use crate::spec::{Accounting, Attention, Recompute, Routing, ZeroStage};
 use alloc::vec::Vec;
 
 /// What ranks of a group do together.
@@ -58,8 +58,8 @@ pub struct Sent {
     pub operation: Operation,
     /// Of what.
     pub what: &'static str,
-    /// Bytes to others, each time. Of an all-to-all those of all copies of tokens that the rank sends, or, on their way
-    /// back, that as many ranks receive together, each its share: routing decides how many of them stay, and who gets more.
+    /// Bytes to others, each time. Routing decides how many copies of tokens come to which rank of an expert group: of what
+    /// they take these are each rank's share of what all send, in an all-to-all those included that stay.
     pub bytes: Bytes,
     /// How often in a step.
     pub times: u64,
@@ -267,24 +267,34 @@ impl<'p> Of<'p> {
             self.gathered(WHAT, hidden, times);
         }
         let (mesh, times) = (self.plan.spec().layout.mesh, mul(times, self.micro_batches()));
-        if mesh.ep == 1 {
+        if mesh.expert_ranks() == 1 {
             return;
         }
         let again = mul(self.moe_again, self.micro_batches());
         let copies = match self.plan.spec().layout.routing {
             Routing::Dropless(_) => {
-                let counts = mul(mul(mesh.ep - 1, self.sizes.local_experts.local), INT32);
-                self.push(Group::Ep, Operation::Counts, "copies of each expert", counts, add(times, again));
+                let (what, times) = ("copies of each expert", add(times, again));
+                let counts = mul(self.sizes.local_experts.local, INT32);
+                self.push(Group::Ep, Operation::Counts, what, mul(counts, mesh.ep - 1), times);
+                self.push(Group::Etp, Operation::Counts, what, mul(mul(counts, mesh.ep), mesh.etp - 1), times);
                 mul(own_tokens(&self.sizes), self.sizes.active.local)
             }
             // Slots are sent, empty or not, as many as come back.
-            Routing::Capacity(_) => self.plan.routed_rows(Pool::Group),
+            Routing::Capacity(_) => self.plan.received_rows(),
         };
-        let rows = mul(mul(copies, hidden.local), self.element);
-        // There and back in either direction, and there once more to be computed again.
-        self.push(Group::Ep, Operation::AllToAll, "copies of tokens", rows, add(mul(4, times), again));
-        // Their weights there, and the gradients of these back.
-        self.push(Group::Ep, Operation::AllToAll, "weights of copies", mul(copies, FP32), add(mul(2, times), again));
+        let row = mul(hidden.local, self.element);
+        // There and back in either direction, and there once more to be computed again; their weights there, and the gradients
+        // of these back.
+        for (what, bytes, there, back) in [
+            ("copies of tokens", row, add(mul(2, times), again), mul(2, times)),
+            ("weights of copies", FP32, add(times, again), times),
+        ] {
+            let bytes = mul(copies, bytes);
+            self.push(Group::Ep, Operation::AllToAll, what, bytes, add(there, back));
+            let shared = mul(bytes, mesh.etp - 1);
+            self.push(Group::Etp, Operation::AllGather, what, shared, there);
+            self.push(Group::Etp, Operation::ReduceScatter, what, shared, back);
+        }
     }
 
     /// A norm, the logits and the loss.

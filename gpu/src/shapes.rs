@@ -69,6 +69,8 @@ axes! {
     Keys = keys,
     /// Copies of tokens at the experts of a rank, as many as the budget counts.
     Rows = rows,
+    /// Copies of tokens that come to a rank itself, before ranks that split experts put theirs together.
+    OwnRows = own_rows,
     /// Copies of a rank's own tokens by expert: those it has, or under bounded capacity the slots.
     Sorted = sorted,
     /// Parameters of the dense ZeRO group, with its padding.
@@ -91,6 +93,7 @@ pub struct Lengths {
     pub context: usize,
     pub keys: usize,
     pub rows: usize,
+    pub own_rows: usize,
     pub sorted: usize,
     pub hidden: usize,
     pub vocab: usize,
@@ -126,7 +129,7 @@ impl Lengths {
         let sizes = plan.sizes();
         let (batch, layout) = (sizes.batch.local, &plan.spec().layout);
         let (tokens, rows) = (batch * sizes.own_tokens.local, plan.routed_rows(Pool::Group));
-        let (is_dealt, is_dropless) = (layout.mesh.ep > 1, matches!(layout.routing, Routing::Dropless(_)));
+        let (is_dealt, is_dropless) = (layout.mesh.expert_ranks() > 1, matches!(layout.routing, Routing::Dropless(_)));
         let [hidden, vocab, heads, kv_heads, query_key, value, q_rank, kv_rank, nope, rope, ffn, rest @ ..] =
             sizes.named().map(|(_, dim)| n(dim.local));
         let [experts, local_experts, active, expert_ffn, shared_ffn] = rest;
@@ -145,7 +148,12 @@ impl Lengths {
             context: n(batch * sizes.context.local),
             keys: n(sizes.sequence.local),
             rows: n(rows),
-            sorted: n(if is_dealt && is_dropless { tokens * sizes.active.local } else { rows }),
+            own_rows: n(plan.received_rows()),
+            sorted: n(match (is_dealt, is_dropless) {
+                (true, true) => tokens * sizes.active.local,
+                (true, false) => plan.received_rows(),
+                (false, _) => rows,
+            }),
             hidden,
             vocab,
             heads,

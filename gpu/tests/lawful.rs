@@ -86,7 +86,7 @@ fn any_key_at_another_value() {
 #[test]
 fn any_two_keys_at_other_values() {
     let (mut rng, mut ran, all) = (fastrand::Rng::with_seed(2), 0, all());
-    for _ in 0..4000 {
+    for _ in 0..6000 {
         let mut spec = specs::random(&mut rng);
         for _ in 0..2 {
             let (key, value) = specs::of(&mut rng, &all);

@@ -171,8 +171,9 @@ fn assert_sent(plan: &Plan, ranks: &[(Coordinates, Trained)]) {
     let (mut sent, mut planned) = (BTreeMap::new(), BTreeMap::new());
     for (rank, (_, trained)) in (0..).zip(ranks) {
         let key = |group, operation| {
-            let is_routed = operation == Operation::AllToAll;
-            (group, operation, if is_routed { plan.group(group, rank).first } else { rank })
+            // What goes to experts, and comes together where these are split.
+            let is_routed = operation == Operation::AllToAll || group == Group::Etp && operation != Operation::Counts;
+            (group, operation, if is_routed { plan.group(Group::EtpEp, rank).first } else { rank })
         };
         for (group, operation, of) in &trained.sent {
             let own = if *operation == Operation::AllToAll { of.own } else { Bytes::ZERO };
@@ -243,6 +244,7 @@ fn every_axis_alone() {
         agree(layout(mla, Mesh { tp: 2, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { pp: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, etp: 2, ..Mesh::DEFAULT }));
     }
 }
 
@@ -255,6 +257,11 @@ fn pairs_of_axes() {
         agree(layout(mla, Mesh { dp: 2, tp: 2, ep: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { dp: 2, tp: 2, ep: 4, sequence_parallel: on, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { dp: 4, ep: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 4, ep: 2, etp: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 4, etp: 2, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { tp: 2, etp: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, tp: 2, ep: 2, etp: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
+        agree(layout(mla, Mesh { dp: 2, pp: 2, etp: 2, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { dp: 2, pp: 2, ep: 2, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { tp: 2, pp: 2, sequence_parallel: on, ..Mesh::DEFAULT }));
     }
@@ -339,6 +346,7 @@ fn bounded_capacity() {
     for factor in [500, 1000, 4000] {
         agree(with(Mesh { dp: 2, ep: 2, ..Mesh::DEFAULT }, factor));
         agree(with(Mesh { dp: 4, ep: 2, ..Mesh::DEFAULT }, factor));
+        agree(with(Mesh { dp: 4, ep: 2, etp: 2, ..Mesh::DEFAULT }, factor));
     }
     let all = |mesh| with(mesh, 4000);
     agree(all(Mesh { dp: 2, tp: 2, ep: 4, sequence_parallel: Switch::On, ..Mesh::DEFAULT }));
@@ -347,8 +355,11 @@ fn bounded_capacity() {
 
 /// How many axes a layout has ranks along.
 fn axes(spec: &Spec) -> usize {
-    let Mesh { dp, tp, pp, vpp, ep, sequence_parallel, .. } = spec.layout.mesh;
-    [dp > 1, tp > 1, pp > 1, vpp > 1, ep > 1, sequence_parallel.is_on()].into_iter().filter(|there| *there).count()
+    let Mesh { dp, tp, pp, vpp, ep, etp, sequence_parallel, .. } = spec.layout.mesh;
+    [dp > 1, tp > 1, pp > 1, vpp > 1, ep > 1, etp > 1, sequence_parallel.is_on()]
+        .into_iter()
+        .filter(|there| *there)
+        .count()
 }
 
 /// A random model under a random layout of three axes or more, over at most eight ranks.

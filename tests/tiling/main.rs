@@ -153,6 +153,7 @@ const OTHERS: &[&str] = &[
     "transformers-mesh",
     "torchtitan-mesh",
     "reference-mesh",
+    "reference-etp",
     "reference-schedule",
     "reference-zero",
     "reference-expert-zero",

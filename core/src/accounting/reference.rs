@@ -313,6 +313,7 @@ impl Of<'_> {
         let sizes = self.sizes;
         match self.plan.spec().layout.routing {
             Routing::Dropless(_) if self.is_dealt() => [sizes.batch, sizes.own_tokens, sizes.active, width],
+            Routing::Capacity(_) if self.is_dealt() => [self.own_rows(), width, ONE, ONE],
             _ => [self.rows(), width, ONE, ONE],
         }
     }
@@ -321,9 +322,14 @@ impl Of<'_> {
         Dim::whole(Symbol::Rows, self.plan.routed_rows(Pool::Group))
     }
 
-    /// Whether experts are dealt over ranks.
+    /// Rows that come to the rank itself, before ranks that split experts put theirs together.
+    const fn own_rows(self) -> Dim {
+        Dim::whole(Symbol::Rows, self.plan.received_rows())
+    }
+
+    /// Whether tokens go to experts of other ranks: experts are dealt over ranks, or split.
     const fn is_dealt(self) -> bool {
-        self.plan.spec().layout.mesh.ep > 1
+        self.plan.spec().layout.mesh.expert_ranks() > 1
     }
 
     const fn routed(self, list: &mut Sink<'_>, frame: &Frame) {
@@ -347,6 +353,12 @@ impl Of<'_> {
             frame.both_as(list, ROUTED, element, "received copies", input);
             frame.both_as(list, ROUTED, Element::FP32, "sent weights", copies);
             frame.both_as(list, ROUTED, Element::FP32, "received weights", one);
+        }
+        if self.plan.spec().layout.mesh.etp > 1 {
+            // What ranks that split experts put together.
+            let part = self.own_rows();
+            frame.both_as(list, ROUTED, element, "own part of received copies", [part, sizes.hidden, ONE, ONE]);
+            frame.both_as(list, ROUTED, Element::FP32, "own part of received weights", [part, ONE, ONE, ONE]);
         }
     }
 

@@ -972,10 +972,17 @@ pub const LAWS: &[Law] = &[
     ),
     law(
         "reference-mesh",
-        &[Key::MeshCp, Key::MeshEtp],
-        AtMost(Product(&[Key::MeshCp, Key::MeshEtp]), Just(1)),
+        &[Key::MeshCp],
+        AtMost(Of(Key::MeshCp), Just(1)),
         When::Reference,
-        "the reference step cuts neither sequences nor experts in parts yet",
+        "the reference step does not cut sequences in parts yet",
+    ),
+    law(
+        "reference-etp",
+        &[Key::MeshSequenceParallel],
+        Rule::IsOn(Key::MeshSequenceParallel),
+        When::ReferenceEtp,
+        "in the reference step each of the ranks that split an expert brings tokens of its own",
     ),
     law(
         "reference-schedule",

@@ -54,6 +54,8 @@ pub enum When {
     Torchtitan,
     /// As the reference step counts.
     Reference,
+    /// The same, where experts are split over ranks that also split tensors.
+    ReferenceEtp,
     /// Where linear layers compute in fp8.
     Fp8,
     /// The same, but under megatron-core's accounting, with modules of Transformer Engine.
@@ -366,6 +368,9 @@ impl When {
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
             Self::Reference => is_reference(n) && !is_serving(n),
+            Self::ReferenceEtp => {
+                Self::Reference.applies(n) && moe && of[Key::MeshEtp as usize] > 1 && of[Key::MeshTp as usize] > 1
+            }
             Self::Ring => is_ring(n) && !is_serving(n),
             Self::NoWindow => n.get(Key::AttentionFullEvery).is_some() && of[Key::AttentionWindow as usize] == 0,
             Self::SeveralBlocks => is_composed(n),
@@ -489,6 +494,7 @@ impl When {
             Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
+            Self::ReferenceEtp => KeySet::of(&[Key::LayersMoe, Key::MeshEtp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll | Self::MixerAllToAll => {
                 KeySet::of(&[Key::MeshCp, Key::MeshContext])
             }

@@ -8,7 +8,7 @@ pub mod threads;
 
 use crate::device::{Element, Format, Memory};
 use crate::ops::elementwise::{Columns, Elementwise};
-use crate::shapes::{Axis, Context, Lengths, Shard, Tokens};
+use crate::shapes::{Axis, Context, Lengths, OwnRows, Rows, Shard, Tokens};
 use crate::{View, ViewMut};
 use core::cell::RefCell;
 use core::fmt;
@@ -521,38 +521,66 @@ impl Comm {
             return Ok(());
         }
         let width = from.width();
-        let sent = |_| {
-            let split = |values: &[E]| {
-                let mut first = 0;
-                let of = |rows: &usize| {
-                    first += rows * width;
-                    E::to_bytes(&values[first - rows * width..first])
-                };
-                sends.iter().map(of).collect::<Vec<Vec<u8>>>()
-            };
-            device.read(from.raw(), split).unwrap_or_default()
-        };
+        let sent = |_| device.read(from.raw(), |values| split(values, sends, width)).unwrap_or_default();
         let received = self.exchange(Group::Ep, OPERATION, sent)?.unwrap_or_default();
         let received = self.elements::<E>(Group::Ep, OPERATION, &received, |member| receives[member] * width)?;
-        device.write(to.raw(), |out| {
-            let mut first = 0;
-            for of_rank in &received {
-                out[first..][..of_rank.len()].copy_from_slice(of_rank);
-                first += of_rank.len();
-            }
-        });
+        device.write(to.raw(), |out| fill(out, &received));
         Ok(())
     }
 
-    /// How many rows come from each rank for each of this rank's experts, where so many go to each expert of all; none where
-    /// it is alone.
+    /// The rows of all ranks that split the same experts behind one another, so many of each. Alone, its own again and again.
+    pub(crate) fn gather_rows<D: Memory, C, E: Element>(
+        &self,
+        device: &D,
+        all: ViewMut<'_, D, Rows, C, E>,
+        own: View<'_, D, OwnRows, C, E>,
+        parts: &[usize],
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::AllGather;
+        if self.is_alone() {
+            solo::repeat(device, all, own);
+            return Ok(());
+        }
+        let (width, bytes) = (own.width(), device.read(own.raw(), E::to_bytes).unwrap_or_default());
+        let received = self.exchange(Group::Etp, OPERATION, |members| vec![bytes; members])?.unwrap_or_default();
+        let received = self.elements::<E>(Group::Etp, OPERATION, &received, |member| parts[member] * width)?;
+        device.write(all.raw(), |out| fill(out, &received));
+        Ok(())
+    }
+
+    /// This rank's rows of a sum over ranks that split the same experts, each of which has so many. Alone, the first of them.
+    pub(crate) fn reduce_rows<D: Memory, C, E: Format>(
+        &self,
+        device: &D,
+        own: ViewMut<'_, D, OwnRows, C, E>,
+        all: View<'_, D, Rows, C, E>,
+        parts: &[usize],
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::ReduceScatter;
+        if self.is_alone() {
+            solo::repeat(device, own, all);
+            return Ok(());
+        }
+        let (width, len) = (own.width(), own.view().raw().len());
+        let sent = |_| device.read(all.raw(), |values| split(values, parts, width)).unwrap_or_default();
+        let received = self.exchange(Group::Etp, OPERATION, sent)?.unwrap_or_default();
+        let received = self.elements::<E>(Group::Etp, OPERATION, &received, |_| len)?;
+        device.write(own.raw(), |out| sum(out, &received));
+        Ok(())
+    }
+
+    /// How many rows come from each rank for each of this rank's experts, where so many go to each expert of all; as many
+    /// numbers from each of the ranks that split the same experts, which tell one another. None where it is alone.
     pub(crate) fn counts(&self, sent: &[i32], local: usize) -> Result<Option<Vec<Vec<usize>>>, CommError> {
         const OPERATION: Operation = Operation::Counts;
         let split = |_| sent.chunks(local.max(1)).map(i32::to_bytes).collect();
-        let Some(received) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
-        let received = self.elements::<i32>(Group::Ep, OPERATION, &received, |_| local)?;
+        let Some(come) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
+        let come = self.elements::<i32>(Group::Ep, OPERATION, &come, |_| local)?.concat();
+        let bytes = i32::to_bytes(&come);
+        let of_all = self.exchange(Group::Etp, OPERATION, |members| vec![bytes; members])?.unwrap_or_default();
+        let of_all = self.elements::<i32>(Group::Etp, OPERATION, &of_all, |_| come.len())?;
         let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
-        Ok(Some(received.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
+        Ok(Some(of_all.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
     }
 
     /// Sends a tensor to the rank at the same place of another stage, if it is not alone.
@@ -695,6 +723,25 @@ fn elements_of<E: Element>(bytes: &[u8], len: usize) -> Vec<E> {
     let mut elements = vec![E::default(); len];
     E::from_bytes(&mut elements, bytes);
     elements
+}
+
+/// Rows as messages, so many in each.
+fn split<E: Element>(values: &[E], rows: &[usize], width: usize) -> Vec<Vec<u8>> {
+    let mut first = 0;
+    let of = |rows: &usize| {
+        first += rows * width;
+        E::to_bytes(&values[first - rows * width..first])
+    };
+    rows.iter().map(of).collect()
+}
+
+/// What each rank sent, behind one another.
+fn fill<E: Element>(out: &mut [E], of_ranks: &[Vec<E>]) {
+    let mut first = 0;
+    for of_rank in of_ranks {
+        out[first..][..of_rank.len()].copy_from_slice(of_rank);
+        first += of_rank.len();
+    }
 }
 
 /// Sums in the order of ranks, made in f32 and rounded once.

@@ -73,6 +73,10 @@ pub(crate) const ALL: &[Choice] = &[
     ("three stages", |_, l| l.mesh.pp > 2),
     ("uneven stages", |_, l| l.mesh.pp > 1 && l.stages.last > 0),
     ("expert parallelism", |a, l| has_experts(a) && l.mesh.ep > 1),
+    ("split experts", |a, l| has_experts(a) && l.mesh.etp > 1),
+    ("split experts dealt over ranks", |a, l| has_experts(a) && l.mesh.etp > 1 && l.mesh.ep > 1),
+    ("split experts and sequences", |a, l| has_experts(a) && l.mesh.etp > 1 && l.mesh.sequence_parallel.is_on()),
+    ("split experts with biases", |a, l| has_experts(a) && l.mesh.etp > 1 && a.experts.bias.is_on()),
     ("expert parallelism and split sequences", |a, l| {
         has_experts(a) && l.mesh.ep > 1 && l.mesh.sequence_parallel.is_on()
     }),

@@ -30,6 +30,7 @@ fn mesh(rng: &mut Rng) -> Mesh {
         pp,
         vpp: if pp > 1 { of(rng, &[0, 0, 2, 3]) } else { 0 },
         ep: of(rng, &[1, 1, 2, 4]),
+        etp: of(rng, &[1, 1, 2]),
         dp: of(rng, &[1, 2, 4]),
         sequence_parallel: if tp > 1 { switch(rng) } else { Switch::Off },
         ..Mesh::DEFAULT

@@ -7,12 +7,12 @@ mod shared;
 use super::context::{Context as Ctx, Norm, Passing};
 use super::params::{Buffer, Gradients, Maker, Param, Visit, Visitor, visit_fields};
 use super::probe::Probing;
-use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::gemm::{self, Into};
 use crate::ops::{elementwise, permute, router};
-use crate::shapes::{Context, One, Rows, Shapes, Sorted, Tokens};
+use crate::shapes::{Context, One, OwnRows, Rows, Shapes, Sorted, Tokens};
 use crate::tensor::{StepError, Tensor};
+use crate::{View, ViewMut};
 use moe_model_core::inventory::{Block, Module};
 use moe_model_core::spec::{Architecture, CorrectionBias};
 use routed::{KeptRouted, Routed};
@@ -87,14 +87,27 @@ struct RowWorks<D: Memory, S: Shapes, E: Element> {
 struct Received<D: Memory, S: Shapes, E: Element> {
     rows: Tensor<D, Rows, S::Hidden, E>,
     weights: Tensor<D, Rows, One, f32>,
+    part: Option<Part<D, S, E>>,
+}
+
+/// What of them comes to the rank itself, where those that split the same experts put theirs together.
+struct Part<D: Memory, S: Shapes, E: Element> {
+    rows: Tensor<D, OwnRows, S::Hidden, E>,
+    weights: Tensor<D, OwnRows, One, f32>,
 }
 
 impl<D: Device, S: Shapes, E: Format> RowWorks<D, S, E> {
-    fn new(of: &Ctx<'_, D>, rows: usize) -> Result<Self, StepError> {
-        let room = of.room;
+    fn new(of: &Ctx<'_, D>, routing: &KeptRouting<D, S>) -> Result<Self, StepError> {
+        let (room, rows, own) = (of.room, routing.rows(), routing.own_rows(of));
+        let part = if of.is_split() {
+            let copies = room.take_rows("own part of received copies", own)?;
+            Some(Part { rows: copies, weights: room.take_rows("own part of received weights", own)? })
+        } else {
+            None
+        };
         let received = if of.is_dealt() {
             let copies = room.take_rows("received copies", rows)?;
-            Some(Received { rows: copies, weights: room.take_rows("received weights", rows)? })
+            Some(Received { rows: copies, weights: room.take_rows("received weights", rows)?, part })
         } else {
             None
         };
@@ -194,7 +207,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         norm.statistics(of, statistics.view_mut(), x);
         works.fill(of, &norm, x, statistics.view())?;
         let (mut routing, counts, places) = self.route(of, works)?;
-        let mut rows = RowWorks::new(of, routing.rows())?;
+        let mut rows = RowWorks::new(of, &routing)?;
         routing.put(of, places)?;
         let routed = self.routed.inner(of, &routing, works, &mut rows)?;
         let shared = self.shared.as_ref().map(|shared| shared.inner(of, works)).transpose()?;
@@ -218,6 +231,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
             segments: Vec::new(),
             sends: Vec::new(),
             receives: Vec::new(),
+            parts: Vec::new(),
         };
         let mut counts: Tensor<D, S::Experts, One, i32> = room.take("copies of each expert")?;
         let mut starts: Tensor<D, S::Experts, One, i32> = room.take("first copy of each expert")?;
@@ -258,7 +272,7 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
         let norm = of.norm(&self.norm);
         let (mut kept, mut rows, _counts) = if let Some(kept) = kept {
             works.fill(of, &norm, x, kept.statistics.view())?;
-            let rows = RowWorks::new(of, kept.routing.rows())?;
+            let rows = RowWorks::new(of, &kept.routing)?;
             (kept, rows, None)
         } else {
             let (kept, rows, counts) = self.inner(of, x, &mut works)?;
@@ -300,6 +314,34 @@ impl<D: Device, S: Shapes, E: Format> Moe<D, S, E> {
     }
 }
 
+/// Copies of tokens to the ranks of their experts; those that split the same experts put what came to each together.
+fn there<D: Device, S: Shapes, C, E: Element>(
+    of: &Ctx<'_, D>,
+    routing: &KeptRouting<D, S>,
+    all: ViewMut<'_, D, Rows, C, E>,
+    part: Option<ViewMut<'_, D, OwnRows, C, E>>,
+    sent: View<'_, D, Sorted, C, E>,
+) -> Result<(), StepError> {
+    let device = of.room.device;
+    let Some(mut part) = part else { return Ok(of.comm.all_to_all(device, all, sent, routing.there())?) };
+    of.comm.all_to_all(device, part.again(), sent, routing.there())?;
+    Ok(of.comm.gather_rows(device, all, part.view(), &routing.parts)?)
+}
+
+/// What experts made of them, back: of those that split the same experts each has a part of the sum.
+fn back<D: Device, S: Shapes, C, E: Format>(
+    of: &Ctx<'_, D>,
+    routing: &KeptRouting<D, S>,
+    sent: ViewMut<'_, D, Sorted, C, E>,
+    part: Option<ViewMut<'_, D, OwnRows, C, E>>,
+    all: View<'_, D, Rows, C, E>,
+) -> Result<(), StepError> {
+    let device = of.room.device;
+    let Some(mut part) = part else { return Ok(of.comm.all_to_all(device, sent, all, routing.back())?) };
+    of.comm.reduce_rows(device, part.again(), all, &routing.parts)?;
+    Ok(of.comm.all_to_all(device, sent, part.view(), routing.back())?)
+}
+
 /// The gradient of the block's output, to the rows of experts.
 fn spread<D: Device, S: Shapes, E: Format>(
     of: &Ctx<'_, D>,
@@ -311,7 +353,8 @@ fn spread<D: Device, S: Shapes, E: Format>(
     let (device, k, n) = (of.room.device, of.room.lengths.active, of.room.lengths);
     if let (Some(sent), Some(received), Some(places)) = (&mut works.sent, &mut rows.received, &routing.received) {
         permute::gather(device, sent.rows.view_mut(), dy, routing.order.view(), k);
-        of.comm.all_to_all(device, received.rows.view_mut(), sent.rows.view(), routing.there())?;
+        let part = received.part.as_mut().map(|part| part.rows.view_mut());
+        there(of, routing, received.rows.view_mut(), part, sent.rows.view())?;
         permute::scatter(device, rows.rows.view_mut(), received.rows.view(), places.view());
     } else {
         permute::gather(device, rows.rows.view_mut(), dy, routing.order.view().reshaped(n), k);
@@ -330,7 +373,8 @@ fn collect<D: Device, S: Shapes, E: Format>(
     let device = of.room.device;
     if let (Some(sent), Some(received), Some(places)) = (&mut works.sent, &mut rows.received, &routing.received) {
         permute::gather(device, received.rows.view_mut(), rows.rows.view(), places.view(), 1);
-        of.comm.all_to_all(device, sent.rows.view_mut(), received.rows.view(), routing.back())?;
+        let part = received.part.as_mut().map(|part| part.rows.view_mut());
+        back(of, routing, sent.rows.view_mut(), part, received.rows.view())?;
         permute::combine(device, out.view_mut(), sent.rows.view(), routing.places.view());
     } else {
         permute::combine(device, out.view_mut(), rows.rows.view(), routing.places.view());
@@ -350,7 +394,8 @@ fn collect_weights<D: Device, S: Shapes, E: Format>(
     let (device, n) = (of.room.device, of.room.lengths);
     if let (Some(sent), Some(received), Some(places)) = (&mut works.sent, &mut rows.received, &routing.received) {
         permute::gather_scalars(device, received.weights.view_mut(), d_rows, places.view());
-        of.comm.all_to_all(device, sent.weights.view_mut(), received.weights.view(), routing.back())?;
+        let part = received.part.as_mut().map(|part| part.weights.view_mut());
+        back(of, routing, sent.weights.view_mut(), part, received.weights.view())?;
         permute::scatter_scalars(device, d_weights.view_mut(), sent.weights.view(), routing.order.view());
     } else {
         permute::scatter_scalars(device, d_weights.view_mut(), d_rows, routing.order.view().reshaped(n));

@@ -85,8 +85,10 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
         {
             permute::gather(device, sent.rows.view_mut(), works.norm.view(), order, n.active);
             permute::gather_scalars(device, sent.weights.view_mut(), weights, order);
-            of.comm.all_to_all(device, received.rows.view_mut(), sent.rows.view(), routing.there())?;
-            of.comm.all_to_all(device, received.weights.view_mut(), sent.weights.view(), routing.there())?;
+            let (rows, weights) =
+                received.part.as_mut().map(|part| (part.rows.view_mut(), part.weights.view_mut())).unzip();
+            super::there(of, routing, received.rows.view_mut(), rows, sent.rows.view())?;
+            super::there(of, routing, received.weights.view_mut(), weights, sent.weights.view())?;
             permute::scatter(device, kept.input.view_mut(), received.rows.view(), places.view());
             permute::scatter_scalars(device, kept.weights.view_mut(), received.weights.view(), places.view());
         } else {
@@ -122,7 +124,8 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
             let product = works.product.view().some(first, rows);
             let down = self.down.view().each::<S::Hidden>(expert, n);
             gemm::forward(device, works.rows.view_mut().some(first, rows), product, down, Into::Set);
-            if let Some(biases) = &self.biases {
+            // Of ranks that each make a part of the sum, one adds it.
+            if let Some(biases) = self.biases.as_ref().filter(|_| of.is_first_part()) {
                 let bias = biases.down.view().each::<S::Hidden>(expert, n);
                 let scale = kept.routed.weights.view().some(first, rows);
                 gemm::add_scaled_bias(device, works.rows.view_mut().some(first, rows), bias, scale);
@@ -140,6 +143,11 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
         d_weights: &mut Tensor<D, Rows, One, f32>,
     ) {
         let (device, n, activation) = (of.room.device, of.room.lengths, of.numerics.routed_activation);
+        if !of.is_first_part() {
+            // The gradient of the bias is that of all parts; what it makes of weights one of them adds.
+            device.zero(d_weights.view_mut().raw());
+            self.biases_backward(of, gradients, kept, works, d_weights);
+        }
         Self::product(of, &kept.routed, works);
         for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
             let dy = works.rows.view().some(first, rows);
@@ -156,16 +164,13 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
             Some((kept.routed.weights.view(), d_weights.view_mut())),
             activation,
         );
+        if of.is_first_part() {
+            self.biases_backward(of, gradients, kept, works, d_weights);
+        }
         for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
             let x = kept.routed.input.view().some(first, rows);
             let (d_gate, d_up) = (kept.routed.gate.view().some(first, rows), kept.routed.up.view().some(first, rows));
             if let Some(biases) = &self.biases {
-                let dy = works.rows.view().some(first, rows);
-                let (scale, d_scale) =
-                    (kept.routed.weights.view().some(first, rows), d_weights.view_mut().some(first, rows));
-                let bias = biases.down.view().each::<S::Hidden>(expert, n);
-                let d_bias = gradients.of(&biases.down).each::<S::Hidden>(expert, n);
-                gemm::scaled_bias(device, d_bias, d_scale, dy, bias, scale);
                 gemm::bias(device, gradients.of(&biases.gate).each::<S::ExpertFfn>(expert, n), d_gate);
                 gemm::bias(device, gradients.of(&biases.up).each::<S::ExpertFfn>(expert, n), d_up);
             }
@@ -175,6 +180,25 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
             let (gate, up) = (self.gate.view().each::<S::ExpertFfn>(expert, n), self.up.view().each(expert, n));
             gemm::input(device, works.rows.view_mut().some(first, rows), d_gate, gate, Into::Set);
             gemm::input(device, works.rows.view_mut().some(first, rows), d_up, up, Into::Add);
+        }
+    }
+    /// The gradients of the biases of the last projections, and what these make of the weights of rows.
+    fn biases_backward(
+        &self,
+        of: &Ctx<'_, D>,
+        gradients: &mut Gradients<D>,
+        kept: &Kept<D, S, E>,
+        works: &RowWorks<D, S, E>,
+        d_weights: &mut Tensor<D, Rows, One, f32>,
+    ) {
+        let (device, n) = (of.room.device, of.room.lengths);
+        let Some(biases) = &self.biases else { return };
+        for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
+            let dy = works.rows.view().some(first, rows);
+            let scale = kept.routed.weights.view().some(first, rows);
+            let bias = biases.down.view().each::<S::Hidden>(expert, n);
+            let d_bias = gradients.of(&biases.down).each::<S::Hidden>(expert, n);
+            gemm::scaled_bias(device, d_bias, d_weights.view_mut().some(first, rows), dy, bias, scale);
         }
     }
 }

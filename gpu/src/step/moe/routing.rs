@@ -25,12 +25,24 @@ pub(super) struct KeptRouting<D: Memory, S: Shapes> {
     /// Rows that go to each rank of the expert group, and that come from each.
     pub(super) sends: Vec<usize>,
     pub(super) receives: Vec<usize>,
+    /// Rows that come to each of the ranks that split the same experts, which put them together.
+    pub(super) parts: Vec<usize>,
 }
 
 impl<D> Ctx<'_, D> {
-    /// Whether experts are dealt over ranks.
+    /// Whether tokens go to experts of other ranks: experts are dealt over ranks, or split.
     pub(super) fn is_dealt(&self) -> bool {
-        self.plan.spec().layout.mesh.ep > 1
+        self.plan.spec().layout.mesh.expert_ranks() > 1
+    }
+
+    /// Whether experts are split over ranks.
+    pub(super) fn is_split(&self) -> bool {
+        self.plan.spec().layout.mesh.etp > 1
+    }
+
+    /// Whether the rank is the first of those that split the same experts.
+    pub(super) fn is_first_part(&self) -> bool {
+        self.comm.place().etp == 0
     }
 
     /// Slots of each expert for this rank's tokens, if they are bounded.
@@ -106,14 +118,18 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
             self.segments = runs(own(of, counts).into_iter());
             return Ok(Vec::new());
         }
-        let come = self.coming(of, counts)?;
-        let sum = |expert: usize| come.iter().map(|of_rank| of_rank[expert]).sum();
-        self.segments = runs((0..experts).map(sum));
-        self.receives = come.iter().map(|of_rank| of_rank.iter().sum()).collect();
+        let of_parts = self.coming(of, counts)?;
+        let sum = |of_ranks: &Vec<Vec<usize>>| of_ranks.iter().flatten().sum();
+        self.parts = of_parts.iter().map(sum).collect();
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
+        let to_mine = of_parts.get(mine).into_iter().flatten();
+        self.receives = to_mine.map(|of_rank| of_rank.iter().sum()).collect();
+        let come: Vec<Vec<usize>> = of_parts.into_iter().flatten().collect();
+        self.segments = runs((0..experts).map(|expert| come.iter().map(|of_rank| of_rank[expert]).sum()));
         // Each rank's come in the order of experts: at each expert those of the first rank first.
         let mut next: Vec<usize> = self.segments.iter().map(|(first, _)| *first).collect();
         let mut places = Vec::with_capacity(self.rows());
-        for of_rank in &come {
+        for of_rank in come {
             for (next, count) in next.iter_mut().zip(of_rank) {
                 places.extend(*next..*next + count);
                 *next += count;
@@ -122,32 +138,41 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
         Ok(places)
     }
 
-    /// How many copies each rank of the expert group sends to each expert of this rank. Those of peers that are stood in for
-    /// come as if one rank sent them all.
+    /// How many copies each rank of the expert group sends to each expert of this rank, and of the others that split the same
+    /// experts. Those of peers that are stood in for come as if one rank sent them all.
     fn coming(
         &mut self,
         of: &Ctx<'_, D>,
         counts: View<'_, D, S::Experts, One, i32>,
-    ) -> Result<Vec<Vec<usize>>, StepError> {
+    ) -> Result<Vec<Vec<Vec<usize>>>, StepError> {
         let experts = of.room.lengths.local_experts;
         let ranks = of.room.lengths.experts / experts.max(1);
         if let Some(slots) = of.slots() {
             self.sends = vec![experts * slots; ranks];
-            return Ok(vec![vec![slots; experts]; ranks]);
+            let parts = usize::try_from(of.plan.spec().layout.mesh.etp).expect("ranks are addresses");
+            return Ok(vec![vec![vec![slots; experts]; ranks]; parts]);
         }
         match of.room.device.read(counts.raw(), <[i32]>::to_vec) {
             Some(sent) if !of.comm.is_alone() => {
                 let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
                 self.sends = sent.chunks(experts).map(sum).collect();
-                Ok(of.comm.counts(&sent, experts)?.unwrap_or_default())
+                let of_parts = of.comm.counts(&sent, experts)?.unwrap_or_default();
+                let by_rank = |of_part: &Vec<usize>| of_part.chunks(experts).map(<[usize]>::to_vec).collect();
+                Ok(of_parts.iter().map(by_rank).collect())
             }
-            _ => Ok(vec![even(of.rows(), experts)]),
+            _ => Ok(vec![vec![even(of.rows(), experts)]]),
         }
     }
 
     /// All rows of this rank's experts.
     pub(super) fn rows(&self) -> usize {
         self.segments.iter().map(|(_, len)| len).sum()
+    }
+
+    /// Rows that come to the rank itself; where peers are stood in for, as many as the budget counts.
+    pub(super) fn own_rows(&self, of: &Ctx<'_, D>) -> usize {
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
+        if of.comm.is_alone() { of.room.lengths.own_rows } else { self.parts.get(mine).copied().unwrap_or(0) }
     }
 
     /// Where each copy that is received stands at its expert.
