@@ -254,6 +254,7 @@ fn chunks_of_the_reference_step_are_followed_one_by_one() {
         spec.architecture.experts = Experts { routed: 4, active: 2, ffn: random.u64(1..40), ..Experts::DEFAULT };
         spec.architecture.vocab = random.u64(5..200);
         spec.layout.recompute = if random.bool() { Recompute::Full } else { Recompute::None };
+        spec.layout.recompute_layers = if spec.layout.recompute == Recompute::Full { random.u64(0..3) } else { 0 };
         spec.layout.accounting = Accounting::REFERENCE;
         let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{pipeline:?}\n{violations}"));
         (0..plan.stages()).for_each(|stage| timeline_agrees(&plan, stage));

@@ -386,6 +386,17 @@ impl Plan {
         self.rows(self.pooled_tokens(Pool::Group) / etp, self.pooled(1).div_ceil(etp))
     }
 
+    /// The same that come by all-to-all, before ranks that split experts put theirs together.
+    #[must_use]
+    pub const fn received_rows(&self) -> u64 {
+        let (pooled, etp) = (self.pooled_tokens(Pool::Group), self.spec.layout.mesh.etp);
+        match self.spec.layout.routing {
+            Routing::Dropless(_) => self.rows(pooled / etp),
+            // Slots are each rank's own.
+            Routing::Capacity(_) => self.rows(pooled) / etp,
+        }
+    }
+
     /// The same where each rank of an expert-parallel group brings so many tokens of its own.
     pub(crate) const fn rows_of(&self, own: u64) -> u64 {
         self.rows(self.pooled(own), self.pooled(1))

@@ -236,9 +236,11 @@ impl Units {
     /// The sums of a rank of the pipeline: of its parts, and of the state of all its parameters.
     pub(crate) const fn stage(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Tally {
         let (mut sum, counts) = (Tally::EMPTY, self.worst(plan, stage, first, in_flight));
-        self.add_parts(&mut sum, &counts, &self.away(plan, first, &counts));
         if plan.chunks() > 1 && matches!(plan.spec().layout.accounting, Accounting::Reference(_)) {
+            self.add_parts(&mut sum, &counts, &Away::NOTHING);
             sum.worst = self.busiest(plan, stage, sum.stored);
+        } else {
+            self.add_parts(&mut sum, &counts, &self.away(plan, first, &counts));
         }
         let served = plan.spec().layout.served();
         if served.is_none() {
@@ -336,9 +338,7 @@ impl Units {
             met.layer(&saves, behind);
             behind += saves.network + saves.attention;
         }
-        let [again, whole] = met.of;
-        let layers = [again.settled(), whole.settled()];
-        Away { embedding: behind, layers, mtp: module - entrance, head: modules }
+        Away { embedding: behind, layers: met.of, mtp: module - entrance, head: modules }
     }
 }
 
@@ -391,6 +391,11 @@ struct Away {
     head: u128,
 }
 
+impl Away {
+    /// For whoever finds the worst moments in another way.
+    const NOTHING: Self = Self { embedding: 0, layers: [OfLayers::all(0); 2], mtp: 0, head: 0 };
+}
+
 /// The same by blocks of layers.
 #[derive(Clone, Copy)]
 struct OfLayers {
@@ -402,14 +407,6 @@ struct OfLayers {
 impl OfLayers {
     const fn all(away: u128) -> Self {
         Self { mixers: away, dense: away, moe: away }
-    }
-
-    /// Of what the chunk does not have, which another of the rank may, nothing.
-    const fn settled(self) -> Self {
-        const fn met(away: u128) -> u128 {
-            if away == NOT_MET { 0 } else { away }
-        }
-        Self { mixers: met(self.mixers), dense: met(self.dense), moe: met(self.moe) }
     }
 }
 

@@ -273,18 +273,18 @@ impl<'p> Of<'p> {
         let again = mul(self.moe_again, self.micro_batches());
         let copies = match self.plan.spec().layout.routing {
             Routing::Dropless(_) => {
-                let (what, counts) =
-                    ("copies of each expert", mul(mul(mesh.ep, self.sizes.local_experts.local), INT32));
-                self.push(Group::Ep, Operation::Counts, what, counts - counts / mesh.ep, add(times, again));
-                self.push(Group::Etp, Operation::Counts, what, mul(counts, mesh.etp - 1), add(times, again));
+                let (what, times) = ("copies of each expert", add(times, again));
+                let counts = mul(self.sizes.local_experts.local, INT32);
+                self.push(Group::Ep, Operation::Counts, what, mul(counts, mesh.ep - 1), times);
+                self.push(Group::Etp, Operation::Counts, what, mul(mul(counts, mesh.ep), mesh.etp - 1), times);
                 mul(own_tokens(&self.sizes), self.sizes.active.local)
             }
             // Slots are sent, empty or not, as many as come back.
             Routing::Capacity(_) => self.plan.received_rows(),
         };
         let row = mul(hidden.local, self.element);
-        // There and back in either direction, and there once more to be computed again; their weights there, and the
-        // gradients of these back.
+        // There and back in either direction, and there once more to be computed again; their weights there, and the gradients
+        // of these back.
         for (what, bytes, there, back) in [
             ("copies of tokens", row, add(mul(2, times), again), mul(2, times)),
             ("weights of copies", FP32, add(times, again), times),

@@ -129,7 +129,7 @@ impl Lengths {
         let sizes = plan.sizes();
         let (batch, layout) = (sizes.batch.local, &plan.spec().layout);
         let (tokens, rows) = (batch * sizes.own_tokens.local, plan.routed_rows(Pool::Group));
-        let (is_dealt, is_dropless) = (layout.mesh.ep > 1, matches!(layout.routing, Routing::Dropless(_)));
+        let (is_dealt, is_dropless) = (layout.mesh.expert_ranks() > 1, matches!(layout.routing, Routing::Dropless(_)));
         let [hidden, vocab, heads, kv_heads, query_key, value, q_rank, kv_rank, nope, rope, ffn, rest @ ..] =
             sizes.named().map(|(_, dim)| n(dim.local));
         let [experts, local_experts, active, expert_ffn, shared_ffn] = rest;
@@ -149,7 +149,11 @@ impl Lengths {
             keys: n(sizes.sequence.local),
             rows: n(rows),
             own_rows: n(plan.received_rows()),
-            sorted: n(if is_dealt && is_dropless { tokens * sizes.active.local } else { plan.received_rows() }),
+            sorted: n(match (is_dealt, is_dropless) {
+                (true, true) => tokens * sizes.active.local,
+                (true, false) => plan.received_rows(),
+                (false, _) => rows,
+            }),
             hidden,
             vocab,
             heads,

@@ -313,12 +313,18 @@ impl Of<'_> {
         let sizes = self.sizes;
         match self.plan.spec().layout.routing {
             Routing::Dropless(_) if self.is_dealt() => [sizes.batch, sizes.own_tokens, sizes.active, width],
-            _ => [Dim::whole(Symbol::Rows, self.plan.received_rows()), width, ONE, ONE],
+            Routing::Capacity(_) if self.is_dealt() => [self.own_rows(), width, ONE, ONE],
+            _ => [self.rows(), width, ONE, ONE],
         }
     }
 
     const fn rows(self) -> Dim {
         Dim::whole(Symbol::Rows, self.plan.routed_rows(Pool::Group))
+    }
+
+    /// Rows that come to the rank itself, before ranks that split experts put theirs together.
+    const fn own_rows(self) -> Dim {
+        Dim::whole(Symbol::Rows, self.plan.received_rows())
     }
 
     /// Whether tokens go to experts of other ranks: experts are dealt over ranks, or split.
@@ -350,7 +356,7 @@ impl Of<'_> {
         }
         if self.plan.spec().layout.mesh.etp > 1 {
             // What ranks that split experts put together.
-            let part = Dim::whole(Symbol::Rows, self.plan.received_rows());
+            let part = self.own_rows();
             frame.both_as(list, ROUTED, element, "own part of received copies", [part, sizes.hidden, ONE, ONE]);
             frame.both_as(list, ROUTED, Element::FP32, "own part of received weights", [part, ONE, ONE, ONE]);
         }

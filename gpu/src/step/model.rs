@@ -82,7 +82,7 @@ impl Losses {
 impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     pub(super) fn new(room: Room<'_, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
         let mut make = Maker::new(room, plan, stage)?;
-        let chunks = (0..plan.chunks()).map(|chunk| Chunk::new(&mut make, plan, plan.chunk(stage, chunk)));
+        let chunks = (0..plan.chunks()).map(|chunk| Chunk::new(&mut make, plan, &plan.chunk(stage, chunk)));
         let chunks = chunks.collect::<Result<_, _>>()?;
         debug_assert!(make.is_done(), "a rank has all that the plan says");
         Ok(Self { chunks })
@@ -99,19 +99,19 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
 }
 
 impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
-    fn new(make: &mut Maker<'_, D>, plan: &Plan, chunk: Planned) -> Result<Self, StepError> {
+    fn new(make: &mut Maker<'_, D>, plan: &Plan, chunk: &Planned) -> Result<Self, StepError> {
         let architecture = &plan.spec().architecture;
         // Modules for multi-token prediction have a copy of their own where the table is on another stage.
         let has_table = chunk.embedding || chunk.mtp > 0;
         let embedding = if has_table { Some(Embedding::new(make)?) } else { None };
         let mut layers = Vec::new();
         for number in chunk.range() {
-            layers.push(Layer::new(make, plan, &chunk, number, architecture.layers.has_experts(number))?);
+            layers.push(Layer::new(make, plan, chunk, number, architecture.layers.has_experts(number))?);
         }
         let mut modules = Vec::new();
         for depth in 0..chunk.mtp {
             let number = architecture.layers.count() + depth;
-            let layer = Layer::new(make, plan, &chunk, number, architecture.layers.moe > 0)?;
+            let layer = Layer::new(make, plan, chunk, number, architecture.layers.moe > 0)?;
             modules.push(Mtp::new(make, layer, modules.len() + 1)?);
         }
         make.layer = None;

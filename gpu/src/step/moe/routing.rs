@@ -119,7 +119,12 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
             return Ok(Vec::new());
         }
         let of_parts = self.coming(of, counts)?;
-        let come: Vec<&[usize]> = of_parts.iter().flat_map(|of_part| of_part.chunks(experts)).collect();
+        let sum = |of_ranks: &Vec<Vec<usize>>| of_ranks.iter().flatten().sum();
+        self.parts = of_parts.iter().map(sum).collect();
+        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
+        let to_mine = of_parts.get(mine).into_iter().flatten();
+        self.receives = to_mine.map(|of_rank| of_rank.iter().sum()).collect();
+        let come: Vec<Vec<usize>> = of_parts.into_iter().flatten().collect();
         self.segments = runs((0..experts).map(|expert| come.iter().map(|of_rank| of_rank[expert]).sum()));
         // Each rank's come in the order of experts: at each expert those of the first rank first.
         let mut next: Vec<usize> = self.segments.iter().map(|(first, _)| *first).collect();
@@ -133,29 +138,30 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
         Ok(places)
     }
 
-    /// How many copies come to each expert of this rank from each rank of the expert group, and so of each rank that splits
-    /// the same experts. Those of peers that are stood in for come as if one rank sent them all.
+    /// How many copies each rank of the expert group sends to each expert of this rank, and of the others that split the same
+    /// experts. Those of peers that are stood in for come as if one rank sent them all.
     fn coming(
         &mut self,
         of: &Ctx<'_, D>,
         counts: View<'_, D, S::Experts, One, i32>,
-    ) -> Result<Vec<Vec<usize>>, StepError> {
-        let (experts, mesh) = (of.room.lengths.local_experts, of.plan.spec().layout.mesh);
-        let [ep, etp] = [mesh.ep, mesh.etp].map(|ranks| usize::try_from(ranks).expect("ranks are addresses"));
-        let of_parts = if let Some(slots) = of.slots() {
-            self.sends = vec![experts * slots; ep];
-            vec![vec![slots; experts * ep]; etp]
-        } else {
-            let sent = of.room.device.read(counts.raw(), <[i32]>::to_vec).filter(|_| !of.comm.is_alone());
-            let Some(sent) = sent else { return Ok(vec![even(of.rows(), experts)]) };
-            let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
-            self.sends = sent.chunks(experts).map(sum).collect();
-            of.comm.counts(&sent, experts)?.unwrap_or_default()
-        };
-        let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
-        self.receives = of_parts[mine].chunks(experts).map(|of_rank| of_rank.iter().sum()).collect();
-        self.parts = of_parts.iter().map(|of_part| of_part.iter().sum()).collect();
-        Ok(of_parts)
+    ) -> Result<Vec<Vec<Vec<usize>>>, StepError> {
+        let experts = of.room.lengths.local_experts;
+        let ranks = of.room.lengths.experts / experts.max(1);
+        if let Some(slots) = of.slots() {
+            self.sends = vec![experts * slots; ranks];
+            let parts = usize::try_from(of.plan.spec().layout.mesh.etp).expect("ranks are addresses");
+            return Ok(vec![vec![vec![slots; experts]; ranks]; parts]);
+        }
+        match of.room.device.read(counts.raw(), <[i32]>::to_vec) {
+            Some(sent) if !of.comm.is_alone() => {
+                let sum = |counts: &[i32]| counts.iter().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
+                self.sends = sent.chunks(experts).map(sum).collect();
+                let of_parts = of.comm.counts(&sent, experts)?.unwrap_or_default();
+                let by_rank = |of_part: &Vec<usize>| of_part.chunks(experts).map(<[usize]>::to_vec).collect();
+                Ok(of_parts.iter().map(by_rank).collect())
+            }
+            _ => Ok(vec![vec![even(of.rows(), experts)]]),
+        }
     }
 
     /// All rows of this rank's experts.
@@ -166,7 +172,7 @@ impl<D: Device, S: Shapes> KeptRouting<D, S> {
     /// Rows that come to the rank itself; where peers are stood in for, as many as the budget counts.
     pub(super) fn own_rows(&self, of: &Ctx<'_, D>) -> usize {
         let mine = usize::try_from(of.comm.place().etp).expect("ranks are addresses");
-        self.parts.get(mine).copied().unwrap_or(of.room.lengths.own_rows)
+        if of.comm.is_alone() { of.room.lengths.own_rows } else { self.parts.get(mine).copied().unwrap_or(0) }
     }
 
     /// Where each copy that is received stands at its expert.
