@@ -8,6 +8,9 @@
 //! it. Every rank holds its slices of the weights and its part of the batch; losses, each rank's gradients and its weights
 //! after two steps are compared with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if
 //! something deviates, 2 if something cannot be read or laid out.
+//!
+//! `--save FOLDER` writes a checkpoint behind the first step; `--load FOLDER` goes on from it with the second, under any other
+//! layout: `cargo run --release --example world -- --load FOLDER --dp 1 --tp 1 --pp 1 --ep 1`.
 
 #[path = "common/behind.rs"]
 mod behind;
@@ -162,15 +165,16 @@ fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
     let architecture = &folder.config.architecture;
     let weights = Checkpoint::new(&[&folder.weights], folder.config.naming, architecture)?;
     let expected = Checkpoint::new(&[&folder.expected], folder.config.naming, architecture)?;
+    let between = Between::of(matches);
     let one = |rank, carrier| {
         let at = plan.coordinates(rank);
         let mut source = Sliced { whole: &weights, plan, at };
         let step = Step::in_world(plan, rank, carrier, Host::new(1), folder.numerics, &mut source);
-        rank_of(step.map_err(|error| error.to_string())?, folder, &plan, at, &expected)
+        rank_of(step.map_err(|error| error.to_string())?, folder, &plan, at, &expected, &between)
     };
     let results = if matches.get_flag("mpi") { processes(&plan, one)? } else { Some(in_threads(&plan, one)?) };
     match results {
-        Some(results) => Ok(said(&plan, folder, &results, losses(folder)?)),
+        Some(results) => Ok(said(&plan, folder, &results, losses(folder)?, &between)),
         // The first process speaks for all.
         None => Ok((String::new(), true)),
     }
@@ -234,22 +238,44 @@ fn processes(
     Err("`--mpi` needs a build with feature `mpi`".to_owned())
 }
 
-/// Two steps of a rank; its loss and gradients in the first.
+/// Checkpoints between the two steps.
+struct Between<'a> {
+    /// Where one is written.
+    save: Option<&'a PathBuf>,
+    /// Where one is read, in the place of the first step.
+    load: Option<&'a PathBuf>,
+}
+
+impl<'a> Between<'a> {
+    fn of(matches: &'a ArgMatches) -> Self {
+        Self { save: matches.get_one("save"), load: matches.get_one("load") }
+    }
+}
+
+/// Two steps of a rank, or the second of them; its losses, and how far its gradients and weights are off.
 fn rank_of(
     mut step: Step<Host, Dynamic, f32>,
     folder: &Folder,
     plan: &Plan,
     at: Coordinates,
     expected: &Checkpoint<'_>,
+    between: &Between<'_>,
 ) -> Result<Ranked, String> {
     let said = |error: StepError| error.to_string();
     let deviation = |prefix| Deviation { plan, at, expected, prefix, most: Ok(0.0) };
-    let first = step.gradients(&mut Part(folder), None).map_err(said)?.loss;
-    // The update sums them over ranks first.
-    step.update(ADAMW).map_err(said)?;
-    let mut gradients = deviation("grad.");
-    step.each_gradient(&mut |place, values| gradients.see(place, values)).map_err(said)?;
-    step.settle().map_err(said)?;
+    let (mut first, mut gradients) = (None, deviation("grad."));
+    if let Some(folder) = between.load {
+        step.load(folder).map_err(said)?;
+    } else {
+        first = step.gradients(&mut Part(folder), None).map_err(said)?.loss;
+        // The update sums them over ranks first.
+        step.update(ADAMW).map_err(said)?;
+        step.each_gradient(&mut |place, values| gradients.see(place, values)).map_err(said)?;
+        step.settle().map_err(said)?;
+    }
+    if let Some(folder) = between.save {
+        step.save(folder).map_err(said)?;
+    }
     let second = step.train(&mut Part(folder), ADAMW).map_err(said)?.loss;
     let mut weights = deviation("after2.");
     step.weights(&mut |place, values| {
@@ -290,8 +316,12 @@ fn losses(folder: &Folder) -> Result<[f64; 2], String> {
 }
 
 /// What is printed, and whether nothing deviates.
-fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2]) -> (String, bool) {
+fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2], between: &Between<'_>) -> (String, bool) {
     let losses = [0, 1].map(|step| mean(ranks.iter().filter_map(|rank| rank.losses[step])));
+    let steps = match between.load {
+        Some(folder) => format!("the second step, behind the first one in {},", folder.display()),
+        None => "two steps".to_owned(),
+    };
     let deviations = [0, 1].map(|of| ranks.iter().map(|rank| rank.deviations[of]).fold(0.0, larger));
     let rows = ranks.iter().map(|of| {
         let Coordinates { tp, dp, ep, etp, pp, .. } = plan.coordinates(of.rank);
@@ -316,23 +346,26 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2]) -> (
         "weights off by",
         "<sent",
     ];
-    let title = format!("{}: two steps of {} ranks", folder.config.model_type, ranks.len());
+    let title = format!("{}: {steps} of {} ranks", folder.config.model_type, ranks.len());
     let behind = Behind { device: "host", ..Behind::of(folder.config.model_type, plan.spec()) }.text();
     let table = table::table(&title, &columns, rows);
     let tolerances = ["grad", "after2"].map(|group| folder.tolerance(group));
-    let are_near =
-        losses.iter().zip(expected).all(|(loss, expected)| (loss - expected).abs() <= folder.tolerance("loss"));
-    let is_within = are_near && deviations.iter().zip(tolerances).all(|(off, most)| f64::from(*off) <= most);
+    // The first step of what was read is another world's.
+    let own = if between.load.is_some() { 1..2 } else { 0..2 };
+    let is_near = |step: usize| (losses[step] - expected[step]).abs() <= folder.tolerance("loss");
+    let is_within =
+        own.clone().all(is_near) && deviations.iter().zip(tolerances).all(|(off, most)| f64::from(*off) <= most);
+    let list = |of: [f64; 2]| of[own.clone()].iter().map(|loss| format!("{loss:.6}")).collect::<Vec<_>>().join(" and ");
+    let gradients = match between.load {
+        Some(_) => String::new(),
+        None => format!("gradients off by {:.1e} at most, within {:.0e}; ", deviations[0], tolerances[0]),
+    };
     let text = format!(
-        "{behind}{table}losses {:.6} and {:.6}, expected {:.6} and {:.6} within {:.0e}; gradients off by {:.1e} at most, within \
-         {:.0e}; weights after two steps by {:.1e}, within {:.0e}\n{}\n",
-        losses[0],
-        losses[1],
-        expected[0],
-        expected[1],
+        "{behind}{table}losses {}, expected {} within {:.0e}; {gradients}weights after two steps off by {:.1e} at most, within \
+         {:.0e}\n{}\n",
+        list(losses),
+        list(expected),
         folder.tolerance("loss"),
-        deviations[0],
-        tolerances[0],
         deviations[1],
         tolerances[1],
         if is_within { "The ranks compute what one model computes." } else { "The ranks do not compute it." }
@@ -351,6 +384,9 @@ fn command() -> Command {
     let degree = |name: &'static str, default: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_parser(value_parser!(u64)).default_value(default).help(help)
     };
+    let folder = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("FOLDER").value_parser(value_parser!(PathBuf)).help(help)
+    };
     Command::new("world")
         .about("Trains a model for two steps over several ranks, and compares them with what one model computes")
         .after_help(
@@ -368,5 +404,7 @@ fn command() -> Command {
         .arg(degree("vpp", "1", "Virtual stages of each rank, which take turns"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))
         .arg(degree("etp", "1", "Ranks that split each expert"))
+        .arg(folder("save", "Write a checkpoint behind the first step into this folder"))
+        .arg(folder("load", "Read a checkpoint of this folder in the place of the first step").conflicts_with("save"))
         .arg(Arg::new("mpi").long("mpi").action(ArgAction::SetTrue).help("Be one of the processes that mpirun started"))
 }

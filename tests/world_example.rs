@@ -60,6 +60,33 @@ fn chunks_take_turns_and_experts_are_split() {
     }
 }
 
+/// The first step under one layout, the second under others: losses and weights are those of transformers.
+#[test]
+fn checkpoints_are_read_under_other_layouts() {
+    for model in ["deepseek_v3_tiny", "gpt_oss_tiny"] {
+        let dir = format!("{}/tests/data/numerics/{model}", env!("CARGO_MANIFEST_DIR"));
+        let folder = std::env::temp_dir().join(format!("moe-model-world-{model}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        let folder = folder.to_str().expect("it has a name");
+        let run = |degrees: Degrees, arguments: [&str; 2]| {
+            let [dp, tp, pp, ep] = degrees.map(|degree| degree.to_string());
+            let degrees = [&*dir, "--dp", &dp, "--tp", &tp, "--pp", &pp, "--ep", &ep];
+            let (code, stdout, stderr) = EXAMPLE.run(&[&degrees[..], &arguments[..]].concat());
+            assert_eq!(code, 0, "{model} {degrees:?}: {stdout}{stderr}");
+            assert!(stdout.contains("The ranks compute what one model computes."), "{model} {degrees:?}: {stdout}");
+            stdout
+        };
+        run([2, 2, 2, 2], ["--save", folder]);
+        for degrees in [[1, 1, 1, 1], [2, 1, 1, 2], [1, 2, 2, 1]] {
+            assert!(run(degrees, ["--load", folder]).contains("the second step, behind the first one in"));
+        }
+        let (code, _, stderr) = EXAMPLE.run(&[&dir, "--load", "/nowhere"]);
+        assert_eq!(code, 2);
+        assert!(stderr.contains("/nowhere/latest: reading which checkpoint is the newest"), "{stderr}");
+        std::fs::remove_dir_all(folder).expect("it is there");
+    }
+}
+
 #[test]
 fn eight_ranks_say_what_each_held() {
     let (code, stdout, _) = EXAMPLE.run(&[]);

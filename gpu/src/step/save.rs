@@ -24,7 +24,7 @@ use std::process;
 use std::time::SystemTime;
 
 /// Elements that are copied at once.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 1 << 18;
 
 impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// Writes a checkpoint, of which this rank writes its part and all ranks of the world theirs, into a folder of
