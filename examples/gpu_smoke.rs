@@ -25,7 +25,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;
 use moe_model::gpu::Cuda;
 use serde::Serialize;
+use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,9 +38,9 @@ struct Report {
     gpu: String,
     driver: String,
     date: String,
-    costs: costs::Costs,
+    costs: Option<costs::Costs>,
     small: Vec<small::Row>,
-    rank: rank::Ranks,
+    rank: Option<rank::Ranks>,
     /// Checks that failed, in words.
     failures: Vec<String>,
 }
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     match report(&matches) {
         Ok(report) => {
-            let text = serde_json::to_string_pretty(&report).expect("numbers and names are JSON") + "\n";
+            let text = json(&report);
             let failed = report.failures.iter().try_for_each(|failure| writeln!(io::stderr(), "failed: {failure}"));
             let code = if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) };
             exit(failed.and_then(|()| io::stdout().write_all(text.as_bytes())), code)
@@ -58,16 +60,42 @@ fn main() -> ExitCode {
 
 fn report(matches: &ArgMatches) -> Result<Report, String> {
     let said = |name: &str| matches.get_one::<String>(name).cloned().expect("it has a default");
+    let out = matches.get_one::<PathBuf>("out");
+    // What was found so far is kept, whatever happens.
+    let save = |report: &Report| out.map_or(Ok(()), |path| fs::write(path, json(report)));
     let (is_small, is_dry) = (matches.get_flag("small"), matches.get_flag("dry"));
     let limit = Duration::from_secs(*matches.get_one::<u64>("limit").expect("it has a default"));
-    let mut failures = Vec::new();
     let gpu = opened(None)?.name().map_err(|error| error.to_string())?;
-    let costs = costs::measure(&mut failures)?;
-    // A driver that computes nothing computes no loss.
-    let small = if is_dry { Vec::new() } else { small::rows(&mut failures)? };
-    let rank = rank::measure(is_small, is_dry, limit, &mut failures)?;
     let (schema, driver, date) = ("moe-model/gpu-smoke/1", said("driver"), said("date"));
-    Ok(Report { schema, gpu, driver, date, costs, small, rank, failures })
+    let (costs, small, rank, failures) = (None, Vec::new(), None, Vec::new());
+    let mut report = Report { schema, gpu, driver, date, costs, small, rank, failures };
+    let saved = |error: io::Error| format!("the report could not be written: {error}");
+    report.costs = kept(costs::measure(&mut report.failures), &mut report.failures);
+    save(&report).map_err(saved)?;
+    // A driver that computes nothing computes no loss.
+    if !is_dry {
+        report.small = kept(small::rows(&mut report.failures), &mut report.failures).unwrap_or_default();
+        save(&report).map_err(saved)?;
+    }
+    let mut failures = core::mem::take(&mut report.failures);
+    let mut see = |rank: rank::Ranks| {
+        report.rank = Some(rank);
+        save(&report).map_err(saved)
+    };
+    let measured = rank::measure(is_small, is_dry, limit, &mut failures, &mut see);
+    kept(measured, &mut failures);
+    report.failures = failures;
+    save(&report).map_err(saved)?;
+    Ok(report)
+}
+
+/// What was found, or that it was not.
+fn kept<T>(found: Result<T, String>, failures: &mut Vec<String>) -> Option<T> {
+    found.map_err(|error| failures.push(error)).ok()
+}
+
+fn json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("numbers and names are JSON") + "\n"
 }
 
 /// The first device.
@@ -89,13 +117,19 @@ fn command() -> Command {
         .after_help("Exit codes:\n  0  every check holds\n  1  one does not\n  2  there is no device, or it refuses")
         .arg(text("driver", "The driver's version, for the report"))
         .arg(text("date", "The day, for the report"))
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_parser(value_parser!(PathBuf))
+                .help("A file that has what was found so far"),
+        )
         .arg(flag("small", "A small model in the place of the paper's rank"))
         .arg(flag("dry", "Nothing is filled in or compared: for a driver that computes nothing"))
         .arg(
             Arg::new("limit")
                 .long("limit")
                 .value_parser(value_parser!(u64))
-                .default_value("120")
+                .default_value("100")
                 .help("Seconds that a step of the rank may take: with fewer micro-batches where it would take longer"),
         )
 }

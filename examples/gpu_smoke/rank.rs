@@ -57,19 +57,19 @@ moe_model! {
 /// The stage: one of those that have four layers with experts.
 const STAGE: u64 = 1;
 
-/// Both loads, and the time of work of the balanced one.
-#[derive(Serialize)]
+/// Both loads, as far as they ran, and the time of work of the balanced one.
+#[derive(Clone, Serialize)]
 pub(crate) struct Ranks {
     /// Seconds of a micro-batch, forward and backward, balanced, and of an update.
     micro_batch_seconds: f64,
     update_seconds: f64,
-    balanced: Rank,
-    hot: Rank,
+    balanced: Option<Rank>,
+    hot: Option<Rank>,
     work: Vec<speed::Row>,
 }
 
 /// A step of the rank.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Rank {
     micro_batches: u64,
     in_flight: u64,
@@ -81,7 +81,7 @@ struct Rank {
 }
 
 /// What each micro-batch in flight keeps until its backward.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Kept {
     /// Held by the pool when the first backward begins, less what stays, by micro-batches in flight.
     measured_bytes: u64,
@@ -91,7 +91,7 @@ struct Kept {
     terms: Vec<Term>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Term {
     what: String,
     bytes: i64,
@@ -144,12 +144,14 @@ impl Batch for Block {
     fn labels(&mut self, _: u64, _: &mut [i64]) {}
 }
 
+/// Shows what was found, after each part of it.
 pub(crate) fn measure(
     is_small: bool,
     is_dry: bool,
     limit: Duration,
     failures: &mut Vec<String>,
-) -> Result<Ranks, String> {
+    see: &mut dyn FnMut(Ranks) -> Result<(), String>,
+) -> Result<(), String> {
     let [balanced, hot] =
         if is_small { [Small::BALANCED, Small::HOT] } else { [DeepSeekV3::BALANCED, DeepSeekV3::HOT] };
     let mut source = Block::new(is_dry);
@@ -159,13 +161,16 @@ pub(crate) fn measure(
     let fit = |each: Duration, most: u32| (2..=most).rev().find(|count| each * *count <= limit).unwrap_or(2).into();
     let count = fit(micro_batch, u32::try_from(most).unwrap_or(u32::MAX));
     progress(&format!("the rank, balanced: {count} micro-batches of {:.2} s", micro_batch.as_secs_f64()));
-    let balanced = rank("balanced", &of(&balanced, count)?, Load::Declared, &mut source, failures)?;
+    let [micro_batch_seconds, update_seconds] = [micro_batch, update].map(|spent| spent.as_secs_f64());
+    let mut ranks = Ranks { micro_batch_seconds, update_seconds, balanced: None, hot: None, work };
+    see(ranks.clone())?;
+    ranks.balanced = Some(rank("balanced", &of(&balanced, count)?, Load::Declared, &mut source, failures)?);
+    see(ranks.clone())?;
     // Eight times the copies of tokens at its experts, at most.
     let count = fit(8 * micro_batch, 4);
     progress(&format!("the rank, every token sent to it: {count} micro-batches"));
-    let hot = rank("every token here", &of(&hot, count)?, Load::AllHere, &mut source, failures)?;
-    let [micro_batch_seconds, update_seconds] = [micro_batch, update].map(|spent| spent.as_secs_f64());
-    Ok(Ranks { micro_batch_seconds, update_seconds, balanced, hot, work })
+    ranks.hot = Some(rank("every token here", &of(&hot, count)?, Load::AllHere, &mut source, failures)?);
+    see(ranks)
 }
 
 /// The plan with so many micro-batches.

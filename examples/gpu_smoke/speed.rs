@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One sort of work.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(crate) struct Row {
     /// In words.
     what: String,

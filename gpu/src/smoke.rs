@@ -58,6 +58,15 @@ pub fn on_host<L: Reference>() {
     all::<L, Host>(|| Host::new(1).poisoned());
 }
 
+/// Says that a test was skipped, and why, past what captures the output of tests.
+#[cfg(feature = "cuda")]
+pub fn skipped(why: impl core::fmt::Display) {
+    use std::io::{self, Write as _};
+
+    // Where nobody can be told, nobody is.
+    let _ = writeln!(io::stderr(), "skipped: {why}");
+}
+
 /// Every stage on the first CUDA device: beside what the CPU does, its memory is the pool's, and its losses are the CPU's.
 /// Where there is none that is said, past what captures the output of tests.
 ///
@@ -67,7 +76,6 @@ pub fn on_host<L: Reference>() {
 pub fn on_cuda<L: Reference>() {
     use crate::Cuda;
     use crate::cuda::NoDevice;
-    use std::io::{self, Write as _};
     use std::sync::{Mutex, PoisonError};
 
     // Of one GPU one is used at a time.
@@ -77,9 +85,7 @@ pub fn on_cuda<L: Reference>() {
         Ok(device) => device,
         Err(error @ (NoDevice::NoDriver | NoDevice::NoLibrary(_) | NoDevice::Absent { .. })) => {
             let name = core::any::type_name::<L::Model>();
-            // Where nobody can be told, nobody is.
-            let _ = writeln!(io::stderr(), "smoke test of {name} on CUDA skipped: {error}");
-            return;
+            return skipped(format_args!("the smoke test of {name} on CUDA: {error}"));
         }
         Err(error) => panic!("{error}"),
     };

@@ -11,7 +11,7 @@ use driver::{alone, device};
 use moe_model_core::spec::{Accounting, Batch, Layout, Mesh, Spec, Zero};
 use moe_model_core::{Phase, Plan, preset};
 use moe_model_gpu::shapes::{Dynamic, Lengths};
-use moe_model_gpu::smoke::ADAMW;
+use moe_model_gpu::smoke::{ADAMW, skipped};
 use moe_model_gpu::step::{self, Place, Source, Step};
 use moe_model_gpu::{Bf16, Numerics};
 
@@ -33,7 +33,7 @@ impl step::Batch for Zeros {
 #[test]
 fn a_rank_of_mixtral_fits_its_budget() {
     if std::env::var_os("STAND_IN_DRY").is_none() {
-        println!("skipped: it takes a driver that runs no kernels, STAND_IN_DRY=1");
+        skipped("a rank at full scale, which takes a driver that runs no kernels: STAND_IN_DRY=1");
         return;
     }
     let layout = Layout {
@@ -59,6 +59,10 @@ fn a_rank_of_mixtral_fits_its_budget() {
         assert_eq!(device.high_water().expect("the driver says"), peak + scratch);
         println!("stage {stage}: {peak} B of the budget, {scratch} B of scratch, all held at once");
         drop((step, device));
+        // Once: weights by the billion are filled in each time.
+        if stage != 7 {
+            continue;
+        }
         let less = open(peak + scratch - 1);
         let step = Step::<_, Dynamic, Bf16>::new(plan, stage, less, numerics, &mut Zeros);
         let result = step.and_then(|mut step| step.train(&mut Zeros, ADAMW));

@@ -8,6 +8,7 @@ use core::fmt::Write as _;
 use moe_model_gpu::cuda::compile::{Kind, SOURCES, ptx};
 use moe_model_gpu::cuda::launch::{KERNELS, Parameter};
 use moe_model_gpu::cuda::{Library, NoDevice};
+use moe_model_gpu::smoke::skipped;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::{env, fs};
@@ -25,7 +26,7 @@ fn units() -> Option<Vec<(&'static str, String, String)>> {
                     units.push((architecture, format!("{} {}", activations.name(), weights.name()), ptx.to_src()));
                 }
                 Err(error @ NoDevice::NoLibrary(Library::Nvrtc)) => {
-                    println!("skipped: {error}");
+                    skipped(error);
                     return None;
                 }
                 Err(error) => panic!("{error}"),
@@ -132,7 +133,7 @@ fn registers_and_shared_memory() {
     let Some(units) = units() else { return };
     let ptxas = env::var("PTXAS").unwrap_or_else(|_| "ptxas".to_owned());
     let Ok(version) = Command::new(&ptxas).arg("--version").output() else {
-        println!("skipped: there is no `{ptxas}`; set PTXAS or PATH");
+        skipped(format_args!("no `{ptxas}`; set PTXAS or PATH"));
         return;
     };
     let mut table = String::from(

@@ -9,6 +9,7 @@ use crate::ops::elementwise::{Columns, Elementwise};
 use crate::ops::rope::{Pairs, Rope};
 use crate::ops::router::{Router, Score};
 use crate::shapes::Lengths;
+use crate::smoke::skipped;
 use crate::{Bf16, Float};
 use moe_model_core::Plan;
 use moe_model_core::spec::Spec;
@@ -23,7 +24,7 @@ fn device() -> Option<(Cuda, MutexGuard<'static, ()>)> {
     match Cuda::open(0, None) {
         Ok(device) => Some((device, guard)),
         Err(error @ (NoDevice::NoDriver | NoDevice::NoLibrary(_) | NoDevice::Absent { .. })) => {
-            println!("skipped: {error}");
+            skipped(error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -539,7 +540,7 @@ fn what_exceeds_a_budget_is_refused() {
 fn what_fails_is_given_once() {
     let Some((device, _guard)) = device() else { return };
     if !is_stand_in() {
-        println!("skipped: a real driver does not look where copies go");
+        skipped("a real driver does not look where copies go");
         return;
     }
     let a = Space::new(&device, &[1.0_f32, 2.0]);
@@ -570,7 +571,7 @@ fn what_fails_is_given_once() {
 fn a_kernel_that_goes_wrong_is_an_error_until_the_device_is_opened_again() {
     let Some((device, _guard)) = device() else { return };
     if !is_stand_in() {
-        println!("skipped: it would end the process's other work on a real device");
+        skipped("it would end the process's other work on a real device");
         return;
     }
     let [mut a, mut b] = [1.0_f32, 2.0].map(|value| Space::new(&device, &[value]));

@@ -2,6 +2,7 @@
 
 use moe_model_gpu::Cuda;
 use moe_model_gpu::cuda::NoDevice;
+use moe_model_gpu::smoke::skipped;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A device of so many bytes, if there is one.
@@ -9,7 +10,7 @@ pub(crate) fn device(budget: Option<u64>) -> Option<Cuda> {
     match Cuda::open(0, budget) {
         Ok(device) => Some(device),
         Err(error @ (NoDevice::NoDriver | NoDevice::NoLibrary(_) | NoDevice::Absent { .. })) => {
-            println!("skipped: {error}");
+            skipped(error);
             None
         }
         Err(error) => panic!("{error}"),
