@@ -49,6 +49,8 @@
 //! code, and [`judge`] says at run time what the macro says while it expands.
 #![no_std]
 
+pub mod cookbook;
+
 #[cfg(feature = "config")]
 pub use moe_model_core::config;
 pub use moe_model_core::device::{A100_80GB, B200, H100, H200};
