@@ -346,7 +346,7 @@ impl Plan {
     /// times the slots of one of them ([`Plan::slots_of_rank`]).
     #[must_use]
     pub const fn slots_per_expert(&self, pool: Pool, factor: Factor) -> u64 {
-        self.slots_of_pool(self.pooled_tokens(pool), self.pooled(1), factor)
+        self.slots_of_pool(self.pooled_tokens(pool), factor)
     }
 
     /// Slots of one expert for copies of one rank's own tokens: ceil(own tokens x active x factor / routed).
@@ -355,11 +355,11 @@ impl Plan {
         self.slots(self.pooled_tokens(Pool::Group) / self.pooled(1), factor)
     }
 
-    /// Slots of one expert for the tokens of so many ranks together.
-    const fn slots_of_pool(&self, pooled: u64, ranks: u64, factor: Factor) -> u64 {
+    const fn slots_of_pool(&self, pooled: u64, factor: Factor) -> u64 {
         if matches!(self.spec.layout.accounting, Accounting::Paper(_) | Accounting::WorkedExample(_)) {
             return self.slots(pooled, factor);
         }
+        let ranks = self.pooled(1);
         mul(ranks, self.slots(pooled.div_ceil(ranks), factor))
     }
 
@@ -376,14 +376,7 @@ impl Plan {
     /// Token copies that the experts of the hottest rank make room for, for one micro-batch and layer.
     #[must_use]
     pub const fn routed_rows(&self, pool: Pool) -> u64 {
-        self.rows(self.pooled_tokens(pool), self.pooled(1))
-    }
-
-    /// The same that come by all-to-all, before ranks that split experts put theirs together.
-    #[must_use]
-    pub const fn received_rows(&self) -> u64 {
-        let etp = self.spec.layout.mesh.etp;
-        self.rows(self.pooled_tokens(Pool::Group) / etp, self.pooled(1).div_ceil(etp))
+        self.rows(self.pooled_tokens(pool))
     }
 
     /// The same that come by all-to-all, before ranks that split experts put theirs together.
@@ -399,10 +392,10 @@ impl Plan {
 
     /// The same where each rank of an expert-parallel group brings so many tokens of its own.
     pub(crate) const fn rows_of(&self, own: u64) -> u64 {
-        self.rows(self.pooled(own), self.pooled(1))
+        self.rows(self.pooled(own))
     }
 
-    const fn rows(&self, pooled: u64, ranks: u64) -> u64 {
+    const fn rows(&self, pooled: u64) -> u64 {
         let experts = &self.spec.architecture.experts;
         let ep = self.spec.layout.mesh.ep;
         let local = add(experts.routed, self.spec.layout.placement.redundant_experts) / ep;
@@ -416,7 +409,7 @@ impl Plan {
                 let hottest = ceil_share(pooled, experts.active, dropless.skew.thousandths, ep as u128 * 1000);
                 if hottest < most { hottest } else { most }
             }
-            Routing::Capacity(capacity) => mul(self.slots_of_pool(pooled, ranks, capacity.factor), local),
+            Routing::Capacity(capacity) => mul(self.slots_of_pool(pooled, capacity.factor), local),
         }
     }
 
