@@ -8,6 +8,34 @@
 //! It is written beside the others, and renamed when all of it is on the disk; `latest` is replaced last. So whenever the
 //! writer ends, the newest checkpoint is whole. It is read by what a rank needs of it, block by block, each of which has a
 //! checksum in the manifest.
+//!
+//! ```
+//! use moe_model_core::Plan;
+//! use moe_model_core::spec::{Accounting, Attention, Gqa, Layers, Spec};
+//! use moe_model_gpu::checkpoint::Saved;
+//! use moe_model_gpu::random::Random;
+//! use moe_model_gpu::shapes::Dynamic;
+//! use moe_model_gpu::{Bf16, Host, Numerics, Step};
+//!
+//! let mut spec = Spec::DEFAULT;
+//! (spec.architecture.hidden, spec.architecture.vocab) = (8, 10);
+//! spec.architecture.layers = Layers { dense: 1, ffn: 16, ..Layers::DEFAULT };
+//! spec.architecture.attention = Attention::Gqa(Gqa { heads: 2, kv_heads: 1, head_dim: 4, ..Gqa::DEFAULT });
+//! spec.layout.accounting = Accounting::REFERENCE;
+//! let plan = Plan::new(spec)?;
+//! let numerics = Numerics::usual(&plan.spec().architecture);
+//! let mut step: Step<Host, Dynamic, Bf16> = Step::new(plan, 0, Host::new(1), numerics, &mut Random::of(&plan))?;
+//!
+//! let folder = std::env::temp_dir().join("moe-model-checkpoint-example");
+//! step.save(&folder)?;
+//! // Any layout of the same model reads it: here the same one.
+//! step.load(&folder)?;
+//! let saved = Saved::open(&folder)?;
+//! let table = saved.tensor("model.embed_tokens.weight").expect("it has one");
+//! assert_eq!((saved.steps(), &table.shape[..]), (0, &[10, 8][..]));
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub(crate) mod blocks;
 pub(crate) mod disk;

@@ -42,7 +42,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
 
     /// The same with what is done to files said.
     pub(crate) fn save_on(&mut self, disk: &dyn Disk, folder: &Path) -> Result<PathBuf, StepError> {
-        if self.device.read(self.states.dense.master.view_mut().raw().read(), |_| ()).is_none() {
+        if self.device.read(self.states.dense.master.view_mut().raw().read().part(0, 0), |_| ()).is_none() {
             return Err(StepError::Other(format!("the device {} holds no values to save", <D as Memory>::NAME)));
         }
         let world = self.plan.world();
@@ -61,9 +61,14 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         let (name, id) = names.split_once('\n').unwrap_or_default();
         let partial = Partial::named(folder, name.to_owned());
         let written = self.write(disk, &partial, &manifest, id);
-        let (_, files) = self.agree("files of a checkpoint", written, |file| {
+        let files = self.agree("files of a checkpoint", written, |file| {
             file.as_ref().map_or(Ok(Vec::new()), serde_json::to_vec).unwrap_or_default()
-        })?;
+        });
+        if files.is_err() && is_first {
+            // Whoever cannot do that leaves it to the next writer.
+            let _ = disk.remove_folder(&partial.path());
+        }
+        let (_, files) = files?;
         let finished = if is_first { self.finish(disk, partial, manifest, id, &files).map(Some) } else { Ok(None) };
         self.agree("end of a checkpoint", finished, |_| Vec::new())?;
         Ok(folder.join(name))
@@ -109,6 +114,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     }
 
     /// The step with experts in another order than the model's: what it reads it puts in this order, what it saves says so.
+    /// Weights that it holds are taken to be in this order already.
     ///
     /// # Errors
     /// If an order does not have each expert of its layer once, or takes a group of experts apart.
@@ -391,7 +397,7 @@ impl<D: Device, E: Format, M: Format, V: Each<D>> Visitor<D, E> for Over<'_, '_,
     fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
         let mine = self.next(&place)?;
         if self.kept == Kept::Weight {
-            let shard = weights(&mine, &place, elements.len())?;
+            let shard = weights(&mine, self.rank, &place, elements.len())?;
             self.see.see(self.device, self.kept, &mine, shard, elements)
         } else {
             self.state(&mine, &place, flat)
@@ -403,15 +409,15 @@ impl<D: Device, E: Format, M: Format, V: Each<D>> Visitor<D, E> for Over<'_, '_,
         if self.kept != Kept::Weight {
             return Ok(());
         }
-        let shard = weights(&mine, &place, elements.len())?;
+        let shard = weights(&mine, self.rank, &place, elements.len())?;
         self.see.see(self.device, self.kept, &mine, shard, elements)
     }
 }
 
-/// What of the weights of a slice the rank holds, which is so many elements.
-fn weights<'m>(mine: &Mine<'m>, place: &Place, len: usize) -> Result<&'m Shard, StepError> {
-    let shard = mine.held.weights.iter().find(|shard| shard.elements == len as u64);
-    shard.ok_or_else(|| disagree(place, "another number of elements"))
+/// What of the weights of a slice a rank holds, which is so many elements.
+fn weights<'m>(mine: &Mine<'m>, rank: u64, place: &Place, len: usize) -> Result<&'m Shard, StepError> {
+    let shard = mine.held.weights.iter().find(|shard| shard.has(rank));
+    shard.filter(|shard| shard.elements == len as u64).ok_or_else(|| disagree(place, "another number of elements"))
 }
 
 /// What a file will hold.

@@ -261,15 +261,14 @@ fn faults_name_file_tensor_and_slice() {
     assert_eq!(fault(&plan, &folder).2, Fault::NoFile);
     fs::remove_dir(&files[1]).expect("it is empty");
 
-    // Ranks 0 and 1 hold as much, so that their files are of one length.
-    let other = fs::read(&files[0]).expect("it can be read");
-    if other.len() == bytes.len() {
-        fs::write(&files[1], &other).expect("it can be written");
-        assert_eq!(fault(&plan, &folder).2, Fault::Duplicate { of: 0 });
-    }
+    // Another rank's, made as long as this one's was.
+    let mut other = fs::read(&files[0]).expect("it can be read");
+    other.resize(bytes.len(), 0);
+    fs::write(&files[1], &other).expect("it can be written");
+    assert_eq!(fault(&plan, &folder).2, Fault::Duplicate { of: 0 });
     let (_, stranger) = saved("stranger");
-    let foreign = fs::read(stranger.join(name)).expect("it can be read");
-    assert_eq!(foreign.len(), bytes.len());
+    let mut foreign = fs::read(stranger.join(name)).expect("it can be read");
+    foreign.resize(bytes.len(), 0);
     fs::write(&files[1], foreign).expect("it can be written");
     assert!(matches!(fault(&plan, &folder).2, Fault::Foreign { what } if what.contains("it says that it is of")));
     fs::write(&files[1], &bytes).expect("it can be written");
