@@ -2,7 +2,8 @@
 //! recomputation, however much of its state is sharded, beside what the paper prints; and what two steps of such ranks
 //! allocated, each allocation asserted.
 //!
-//! `cargo run --release --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact integers.
+//! `cargo run --release --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact
+//! integers, `-- --csv` our numbers beside the paper's.
 //! Every number of ours comes from the model declared below; what is typed in is what the paper prints.
 
 #[path = "common/behind.rs"]
@@ -10,6 +11,10 @@
 mod behind;
 #[path = "deepseek_v3/by_zero.rs"]
 mod by_zero;
+#[path = "common/columns.rs"]
+mod columns;
+#[path = "deepseek_v3/csv.rs"]
+mod csv_rows;
 #[path = "common/number.rs"]
 mod number;
 #[path = "deepseek_v3/paper.rs"]
@@ -18,8 +23,13 @@ mod paper;
 mod report;
 #[path = "deepseek_v3/review.rs"]
 mod review;
+#[path = "common/sheet.rs"]
+#[allow(dead_code)] // what labs say
+mod sheet;
 #[path = "deepseek_v3/step.rs"]
 mod step;
+#[path = "common/table.rs"]
+mod table;
 #[path = "deepseek_v3/tables.rs"]
 mod tables;
 #[path = "deepseek_v3/text.rs"]
@@ -27,7 +37,7 @@ mod text;
 #[path = "common/wrapped.rs"]
 mod wrapped;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use moe_model::{H200, moe_model};
 use report::Report;
 use std::io::{self, ErrorKind, Write};
@@ -69,7 +79,7 @@ moe_model! {
 const _: () = assert!(DeepSeekV3::FULL.peak().bytes() < H200.usable().bytes());
 
 fn main() -> ExitCode {
-    let json = command().get_matches().get_flag("json");
+    let matches = command().get_matches();
     let report = match Report::new(&DeepSeekV3::PAPER, &DeepSeekV3::FULL) {
         Ok(report) => report,
         Err(error) => {
@@ -77,7 +87,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match print(&report, json) {
+    match print(&report, &matches) {
         Ok(()) => ExitCode::SUCCESS,
         // A reader such as `head` has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -88,8 +98,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn print(report: &Report, json: bool) -> io::Result<()> {
-    let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { tables::all(report) };
+fn print(report: &Report, matches: &ArgMatches) -> io::Result<()> {
+    let text = match (matches.get_flag("json"), matches.get_flag("csv")) {
+        (true, _) => serde_json::to_string_pretty(report)? + "\n",
+        (_, true) => csv_rows::of(report).map_err(io::Error::other)?,
+        _ => tables::all(report),
+    };
     io::stdout().write_all(text.as_bytes())
 }
 
@@ -108,6 +122,13 @@ fn command() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
+                .conflicts_with("csv")
                 .help("Print the same as JSON, with exact integers, and nothing else"),
+        )
+        .arg(
+            Arg::new("csv")
+                .long("csv")
+                .action(ArgAction::SetTrue)
+                .help("Print our numbers beside the paper's as CSV, with exact integers"),
         )
 }

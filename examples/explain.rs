@@ -84,13 +84,7 @@ fn figure(name: &str) -> Result<&'static Figure, String> {
 }
 
 fn asked(plan: &Plan, matches: &ArgMatches) -> Result<Asked, String> {
-    let stage = match matches.get_one::<u64>("rank") {
-        Some(rank) if *rank >= plan.world() => {
-            return Err(format!("`--rank {rank}`: there are {} ranks, from 0", plan.world()));
-        }
-        Some(rank) => plan.coordinates(*rank).pp,
-        None => plan.peak().stage,
-    };
+    let stage = plan::stage(plan, matches.get_one("rank").copied())?;
     let phase = match matches.get_one::<String>("phase") {
         Some(name) => Some(*plan.phases().iter().find(|phase| phase.name() == name).ok_or_else(|| {
             let known: Vec<&str> = plan.phases().iter().map(|phase: &Phase| phase.name()).collect();

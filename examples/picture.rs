@@ -67,13 +67,7 @@ fn said(matches: &ArgMatches) -> Result<String, (String, u8)> {
     let plan = plan::of_file(path)?;
     let behind = Behind::of(&path.display().to_string(), plan.spec());
     let failed = |message: String| (format!("error: {message}\n"), 2);
-    let stage = match matches.get_one::<u64>("rank") {
-        Some(rank) if *rank >= plan.world() => {
-            return Err(failed(format!("`--rank {rank}`: there are {} ranks, from 0", plan.world())));
-        }
-        Some(rank) => plan.coordinates(*rank).pp,
-        None => plan.peak().stage,
-    };
+    let stage = plan::stage(&plan, matches.get_one("rank").copied()).map_err(failed)?;
     let moments = timeline::moments(&plan, stage);
     if matches.get_flag("json") {
         return Ok(data(&plan, stage, &moments, &behind));

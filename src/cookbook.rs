@@ -21,6 +21,7 @@ pages! {
     fit: "Make a layout fit: ZeRO, recomputation, FP8, a rank by hand, the paper.", "../examples/cookbook/fit.md";
     serve: "Serve a model.", "../examples/cookbook/serve.md";
     step: "Run a step, every allocation asserted.", "../examples/cookbook/step.md";
+    checkpoints: "Save a step and go on under another layout.", "../examples/cookbook/checkpoints.md";
     measured: "Hold the model against a run.", "../examples/cookbook/measured.md";
     sources: "Know where each number comes from.", "../examples/cookbook/sources.md";
 }

@@ -41,6 +41,14 @@
 //! }
 //! ```
 //!
+//! # Where to begin
+//!
+//! * To have a model and its layouts in your code, checked and counted while it compiles: [`cookbook::declare`], and
+//!   [`cookbook::memory`] for what their figures are made of.
+//! * To learn why a layout cannot work, and what would: [`cookbook::errors`], [`cookbook::fit`]; of files instead of
+//!   declarations, [`cookbook::files`].
+//! * To test the step that a layout describes, on the CPU and on a GPU: [`cookbook::step`], with feature `step`.
+//!
 //! # The path
 //!
 //! Tokens become a [`Spec`], plain data that says what the user said. The [laws](law::LAWS) judge it; a Spec that

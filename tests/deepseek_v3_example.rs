@@ -215,6 +215,25 @@ fn objections_are_answered_and_ranges_stand_beside_terms() {
     assert!(message.contains("it fits with `recompute: full`"), "{message}");
 }
 
+/// A spreadsheet has the same rows, with what is behind them.
+#[test]
+fn csv_has_the_comparisons() {
+    let text = succeed(&["--csv"]);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().expect("it has a header").clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("rows are whole")).collect();
+    let ours = report()["paper"].as_array().expect("a list of comparisons");
+    assert_eq!(rows.len(), ours.len());
+    for (row, ours) in rows.iter().zip(ours) {
+        let cell = |name: &str| &row[header.iter().position(|of| of == name).expect("the column is there")];
+        assert_eq!(
+            (cell("id"), cell("ours")),
+            (ours["id"].as_str().expect("a text"), ours["ours"].to_string().as_str())
+        );
+        assert_eq!((cell("date"), cell("device")), (DATE.1, "h200"));
+    }
+}
+
 #[test]
 fn tables_fit_a_terminal_and_show_the_same_numbers() {
     let tables = tables();

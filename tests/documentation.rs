@@ -1,6 +1,8 @@
 //! The README and the cookbook, as their reader follows them: every command is run, and what is shown below it is what it
 //! prints. Rust is run by rustdoc (`src/lib.rs`, `src/cookbook.rs`); the quick start is followed here in a crate of its own.
 
+#![cfg(unix)] // readers are shown commands of a shell
+
 use moe_model::{Plan, Spec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -15,3 +15,12 @@ pub(crate) fn of_file(path: &Path) -> Result<Plan, (String, u8)> {
     let report = Report::on(name, input);
     Err((text::of(&report), report.exit_code()))
 }
+
+/// The stage of a rank, or the worst one where none is asked for.
+pub(crate) fn stage(plan: &Plan, rank: Option<u64>) -> Result<u64, String> {
+    match rank {
+        Some(rank) if rank >= plan.world() => Err(format!("`--rank {rank}`: there are {} ranks, from 0", plan.world())),
+        Some(rank) => Ok(plan.coordinates(rank).pp),
+        None => Ok(plan.peak().stage),
+    }
+}
