@@ -23,15 +23,16 @@ struct Block {
 const CI: &[(&str, &str)] = &[
     ("cargo test", "\ncargo test\n"),
     ("pip install --target nvrtc --no-deps nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-nvrtc==13.0.88"),
-    ("export LD_LIBRARY_PATH=$PWD/nvrtc/nvidia/cu13/lib", "LD_LIBRARY_PATH=$nvidia/nvidia/cu13/lib"),
+    ("export LD_LIBRARY_PATH=$PWD/nvrtc/nvidia/cu13/lib", "LD_LIBRARY_PATH=$libraries"),
     (
         "cargo build --release --manifest-path moe-model/Cargo.toml -p moe-model-stand-in",
         "cargo test -p moe-model-stand-in",
     ),
-    ("moe-model/target/release/stand-in cargo test", "on_stand_in cargo test --features cuda --test smoke"),
+    ("moe-model/target/release/stand-in cargo test", "--test cuda_faults --test smoke"),
     (
         "cargo run -p moe-model-stand-in --bin stand-in -- cargo test -p moe-model-gpu --features cuda --test cuda",
-        "test_on_stand_in --test kernels --test cuda ",
+        // One of the tests that it packs.
+        "checked gpu/check run target/gpu-check --small",
     ),
     ("cargo build --release --features mpi --example world", "cargo build --release --features mpi --example world"),
     ("mpirun -np 8 target/release/examples/world --mpi", "-np 8 target/release/examples/world --mpi"),
