@@ -67,7 +67,7 @@ fn plan(mesh: Mesh, count: u64) -> Plan {
     let mut spec = Spec::DEFAULT;
     let a = &mut spec.architecture;
     (a.hidden, a.vocab) = (256, 1024);
-    a.layers = Layers { moe: 8, ..Layers::DEFAULT };
+    a.layers = Layers { moe: 4, ..Layers::DEFAULT };
     a.attention = Attention::Gqa(Gqa { heads: 8, kv_heads: 8, head_dim: 32, ..Gqa::DEFAULT });
     a.experts = Experts { routed: 8, active: 2, ffn: 256, ..Experts::DEFAULT };
     spec.layout.mesh = mesh;
