@@ -3,14 +3,12 @@
 // As in the driver's calls: the names are cuBLAS's, the arguments as C hands them over.
 #![allow(unsafe_code, non_snake_case, clippy::too_many_arguments)]
 
-use crate::driver::border::{In, Out};
-use crate::driver::{Driver, driver};
+use crate::driver::Driver;
+use crate::driver::border::{In, Out, answer_in};
 use crate::exec::alu::{narrow, widen};
+use crate::handles::Table;
 use crate::ptx::instruction::Type;
 use crate::report::{self, Code, Fault};
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 const NOT_INITIALIZED: i32 = 1;
 const INVALID_VALUE: i32 = 7;
@@ -27,63 +25,35 @@ struct Handle {
     math_mode: u32,
 }
 
-static HANDLES: Mutex<Option<HashMap<usize, Handle>>> = Mutex::new(None);
-
-fn with_handles<T>(then: impl FnOnce(&mut HashMap<usize, Handle>) -> T) -> T {
-    then(HANDLES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
-}
+static HANDLES: Table<Handle> = Table::new("cuBLAS handle");
 
 /// Answers a call with cuBLAS's codes.
 fn answer(call: impl FnOnce(&'static Driver) -> Result<(), Fault>) -> i32 {
-    let fault = match catch_unwind(AssertUnwindSafe(|| call(driver()))) {
-        Ok(Ok(())) => return 0,
-        Ok(Err(fault)) => fault,
-        Err(_) => Fault::new(Code::Unknown, "a panic within the stand-in"),
-    };
-    if !fault.text.is_empty() {
-        report::publish(&fault);
-    }
-    match fault.code {
+    let code = |code| match code {
         Code::InvalidHandle | Code::InvalidContext => NOT_INITIALIZED,
         Code::InvalidValue => INVALID_VALUE,
         Code::NotSupported => NOT_SUPPORTED,
         _ => EXECUTION_FAILED,
-    }
-}
-
-fn handle(number: usize) -> Result<Handle, Fault> {
-    let found = with_handles(|all| all.get(&number).copied());
-    found.ok_or_else(|| Fault::new(Code::InvalidHandle, format!("{number:#x} is no cuBLAS handle")))
+    };
+    answer_in(code, call)
 }
 
 fn change(number: usize, with: impl FnOnce(&mut Handle)) -> i32 {
-    answer(|_| {
-        handle(number)?;
-        with_handles(|all| all.get_mut(&number).map(with));
-        Ok(())
-    })
+    answer(|_| HANDLES.change(number, with))
+}
+
+fn get<T>(number: usize, to: Out<T>, what: impl FnOnce(Handle) -> T) -> i32 {
+    answer(|_| to.put(what(HANDLES.get(number)?)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasCreate_v2(to: Out<usize>) -> i32 {
-    answer(|d| {
-        let device = d.current()?;
-        let number = with_handles(|all| {
-            let number = (all.keys().max().copied().unwrap_or(0) + 16).max(1 << 12);
-            all.insert(number, Handle { device, ..Handle::default() });
-            number
-        });
-        to.put(number)
-    })
+    answer(|d| to.put(HANDLES.add(Handle { device: d.current()?, ..Handle::default() })))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasDestroy_v2(number: usize) -> i32 {
-    answer(|_| {
-        handle(number)?;
-        with_handles(|all| all.remove(&number));
-        Ok(())
-    })
+    answer(|_| HANDLES.remove(number).map(drop))
 }
 
 #[unsafe(no_mangle)]
@@ -98,20 +68,19 @@ extern "C" fn cublasSetStream_v2(number: usize, stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasGetStream_v2(number: usize, stream: Out<usize>) -> i32 {
-    answer(|_| stream.put(handle(number)?.stream))
+    get(number, stream, |h| h.stream)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasSetWorkspace_v2(number: usize, address: u64, bytes: usize) -> i32 {
     answer(|d| {
-        let h = handle(number)?;
+        let h = HANDLES.get(number)?;
         if bytes > 0 {
             // It has to be the caller's, all of it.
             let device = d.working(h.device)?;
             device.memory.check(address, bytes as u64)?;
         }
-        with_handles(|all| all.get_mut(&number).map(|h| h.workspace = (address, bytes)));
-        Ok(())
+        HANDLES.change(number, |h| h.workspace = (address, bytes))
     })
 }
 
@@ -122,7 +91,7 @@ extern "C" fn cublasSetMathMode(number: usize, mode: u32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasGetMathMode(number: usize, mode: Out<u32>) -> i32 {
-    answer(|_| mode.put(handle(number)?.math_mode))
+    get(number, mode, |h| h.math_mode)
 }
 
 #[unsafe(no_mangle)]
@@ -132,7 +101,7 @@ extern "C" fn cublasSetPointerMode_v2(number: usize, mode: u32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasGetPointerMode_v2(number: usize, mode: Out<u32>) -> i32 {
-    answer(|_| mode.put(u32::from(handle(number)?.on_device)))
+    get(number, mode, |h| u32::from(h.on_device))
 }
 
 /// A matrix, or several in a row, by columns.
@@ -324,7 +293,7 @@ fn gemm(
     compute: u32,
 ) -> i32 {
     answer(|d| {
-        let h = handle(number)?;
+        let h = HANDLES.get(number)?;
         // 64: f16, 68 to 77: f32 and what is nearly so, 70 and 71: f64.
         let scale = match compute {
             68 | 69 | 74 | 75 | 77 => Type::F32,

@@ -1,6 +1,7 @@
 //! What the environment says about the devices.
 
 use crate::memory::Rules;
+use std::time::Duration;
 
 /// Settings, each from a variable of the environment.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,8 @@ pub struct Config {
     pub fail_allocation: u64,
     /// `STAND_IN_FAIL_WORK`: the copy, fill, launch or product, counted from 1 in the process, that is refused; 0 for none.
     pub fail_work: u64,
+    /// `STAND_IN_PATIENCE`: how long a rank waits for another, in milliseconds.
+    pub patience: Duration,
     /// `STAND_IN_TRAFFIC`: every launch prints what it moved.
     pub reports_traffic: bool,
     /// `STAND_IN_BLOCK_RACES`: whether races between blocks in global memory are looked for.
@@ -62,6 +65,7 @@ impl Config {
             },
             fail_allocation: number("STAND_IN_FAIL_ALLOCATION", 0),
             fail_work: number("STAND_IN_FAIL_WORK", 0),
+            patience: Duration::from_millis(number("STAND_IN_PATIENCE", 20_000)),
             reports_traffic: flag("STAND_IN_TRAFFIC"),
             checks_blocks: flag("STAND_IN_BLOCK_RACES"),
             most_instructions: number("STAND_IN_MAX_INSTRUCTIONS", 1 << 34),

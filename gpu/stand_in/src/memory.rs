@@ -567,11 +567,31 @@ impl Memory {
 }
 
 /// Bytes on their way from one place to another.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Extract {
     data: Vec<u8>,
     written: Vec<bool>,
     bytes: u64,
+}
+
+impl Extract {
+    /// How many there are.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // nobody asks
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The bytes, for somebody who computes with them.
+    ///
+    /// # Errors
+    /// If nobody wrote some of them.
+    pub fn written(&self) -> Result<&[u8], Fault> {
+        match self.written.iter().position(|written| !written) {
+            Some(at) => Err(Fault::new(Code::LaunchFailed, format!("byte {at} of {} was never written", self.bytes))),
+            None => Ok(&self.data),
+        }
+    }
 }
 
 /// A number of 1, 2, 4 or 8 bytes.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The names under which programs look for the libraries.
-const NAMES: [&str; 5] = ["libcuda.so", "libcuda.so.1", "libcublas.so", "libcublas.so.12", "libcublas.so.13"];
+const NAMES: [&str; 7] =
+    ["libcuda.so", "libcuda.so.1", "libcublas.so", "libcublas.so.12", "libcublas.so.13", "libnccl.so", "libnccl.so.2"];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

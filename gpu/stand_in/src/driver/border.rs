@@ -128,8 +128,16 @@ pub fn peek(address: u64, to: &mut [u8]) -> bool {
     file.as_ref().is_some_and(|f| f.read_exact_at(to, address).is_ok())
 }
 
-/// Answers a call: 0, or the code of what went wrong, whose text is printed. Panics end here.
+/// Answers a call of libcuda.
 pub(super) fn answer(call: impl FnOnce(&'static Driver) -> Result<(), Fault>) -> i32 {
+    answer_in(|code| code as i32, call)
+}
+
+/// Answers a call: 0, or what a library's code for it is that went wrong, whose text is printed. Panics end here.
+pub(crate) fn answer_in(
+    codes: impl FnOnce(Code) -> i32,
+    call: impl FnOnce(&'static Driver) -> Result<(), Fault>,
+) -> i32 {
     let result = catch_unwind(AssertUnwindSafe(|| call(driver())));
     let fault = match result {
         Ok(Ok(())) => return 0,
@@ -139,5 +147,5 @@ pub(super) fn answer(call: impl FnOnce(&'static Driver) -> Result<(), Fault>) ->
     if !fault.text.is_empty() {
         report::publish(&fault);
     }
-    fault.code as i32
+    codes(fault.code)
 }
