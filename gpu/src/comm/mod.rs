@@ -3,7 +3,11 @@
 
 #[cfg(feature = "mpi")]
 pub mod mpi;
+#[cfg(feature = "cuda")]
+pub mod nccl;
 mod solo;
+#[cfg(feature = "cuda")]
+pub mod store;
 pub mod threads;
 
 use crate::device::{Element, Format, Memory};

@@ -32,6 +32,8 @@ pub enum Library {
     Nvrtc,
     /// Matrix products.
     Cublas,
+    /// What carries bytes between devices.
+    Nccl,
 }
 
 impl fmt::Display for NoDevice {
@@ -41,11 +43,12 @@ impl fmt::Display for NoDevice {
                 f.write_str("no CUDA driver: libcuda.so (libcuda.so.1) is in none of the loader's folders; install it or set LD_LIBRARY_PATH")
             }
             Self::NoLibrary(library) => {
-                let (what, name) = match library {
-                    Library::Nvrtc => ("NVRTC", "libnvrtc.so"),
-                    Library::Cublas => ("cuBLAS", "libcublas.so"),
+                let (what, name, also) = match library {
+                    Library::Nvrtc => ("NVRTC", "libnvrtc.so", "libnvrtc.so.13"),
+                    Library::Cublas => ("cuBLAS", "libcublas.so", "libcublas.so.13"),
+                    Library::Nccl => ("NCCL", "libnccl.so", "a link of that name to libnccl.so.2"),
                 };
-                write!(f, "no {what}: {name} ({name}.13) is in none of the loader's folders; install it or set LD_LIBRARY_PATH")
+                write!(f, "no {what}: {name} ({also}) is in none of the loader's folders; install it or set LD_LIBRARY_PATH")
             }
             Self::Driver(error) => write!(f, "the CUDA driver refuses: {error}"),
             Self::Absent { ordinal, count } => write!(f, "no CUDA device {ordinal}: the driver shows {count}"),

@@ -203,6 +203,10 @@ impl Cuda {
         self.0.stream.synchronize().map_err(refused)
     }
 
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        self.0.stream.context()
+    }
+
     fn stream(&self) -> &Arc<CudaStream> {
         &self.0.stream
     }

@@ -1,0 +1,145 @@
+//! What ranks of a world tell each other before they can exchange anything: values by name, kept by one of them, over TCP.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A way to the values.
+#[derive(Debug)]
+pub struct Store(TcpStream);
+
+/// The values, and who waits for some.
+#[derive(Default)]
+struct Values {
+    by_name: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    changed: Condvar,
+}
+
+/// The longest name or value.
+const MOST: u32 = 1 << 16;
+
+impl Store {
+    /// Keeps the values of a world from now on, on threads of its own, as long as the process lives.
+    pub fn keep(listener: TcpListener) {
+        let values = Arc::new(Values::default());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let values = values.clone();
+                // A way that breaks is a rank that ended, which its peers find out by themselves.
+                thread::spawn(move || serve(stream, &values));
+            }
+        });
+    }
+
+    /// Reaches for whoever keeps them, who may still be on the way, as long as the patience is; and waits as long for each
+    /// value.
+    ///
+    /// # Errors
+    /// If nobody answers there.
+    pub fn reach(address: impl ToSocketAddrs, patience: Duration) -> io::Result<Self> {
+        let until = Instant::now() + patience;
+        loop {
+            match TcpStream::connect(&address) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(patience))?;
+                    return Ok(Self(stream));
+                }
+                Err(error) if Instant::now() >= until => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Has all ranks find a value by a name.
+    ///
+    /// # Errors
+    /// If whoever keeps them is gone.
+    pub fn set(&self, name: &str, value: &[u8]) -> io::Result<()> {
+        (&self.0).write_all(b"s")?;
+        put(&self.0, name.as_bytes())?;
+        put(&self.0, value)
+    }
+
+    /// A value, once it is there.
+    ///
+    /// # Errors
+    /// If whoever keeps them is gone, or it does not come.
+    pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+        (&self.0).write_all(b"g")?;
+        put(&self.0, name.as_bytes())?;
+        take(&self.0)
+    }
+}
+
+fn put(mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(bytes.len()).ok().filter(|len| *len <= MOST);
+    let len = len.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("more than {MOST} bytes")))?;
+    to.write_all(&len.to_le_bytes())?;
+    to.write_all(bytes)
+}
+
+fn take(mut from: &TcpStream) -> io::Result<Vec<u8>> {
+    let mut len = [0; 4];
+    from.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len);
+    if len > MOST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a value of {len} bytes: no rank sends it")));
+    }
+    let mut bytes = vec![0; len as usize];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Answers one rank, until it ends.
+fn serve(mut stream: TcpStream, values: &Values) -> io::Result<()> {
+    loop {
+        let mut what = [0];
+        stream.read_exact(&mut what)?;
+        let name = take(&stream)?;
+        let mut by_name = values.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        if what == *b"s" {
+            by_name.insert(name, take(&stream)?);
+            values.changed.notify_all();
+            continue;
+        }
+        let value = loop {
+            match by_name.get(&name) {
+                Some(value) => break value.clone(),
+                None => by_name = values.changed.wait(by_name).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(by_name);
+        put(&stream, &value)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Store;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn a_value_is_found_by_those_who_wait_for_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it has one");
+        Store::keep(listener);
+        let patience = Duration::from_secs(20);
+        thread::scope(|scope| {
+            let waits = scope.spawn(move || Store::reach(address, patience)?.get("tp:0,1"));
+            let store = Store::reach(address, patience).expect("it is kept");
+            store.set("other", b"1").expect("it is kept");
+            store.set("tp:0,1", b"an id").expect("it is kept");
+            assert_eq!(store.get("other").expect("it is there"), b"1");
+            assert_eq!(waits.join().expect("it ends").expect("it comes"), b"an id");
+        });
+        let store = Store::reach(address, Duration::from_millis(50)).expect("it is kept");
+        assert!(store.get("nothing").is_err(), "nobody sets it");
+        assert!(Store::reach("127.0.0.1:1", Duration::from_millis(50)).is_err(), "nobody is there");
+    }
+}
