@@ -1,12 +1,14 @@
 //! Where a figure of a budget comes from: the tensors that a rank holds in the worst moment of a phase, each with its shape,
 //! its number and who counts it so.
 
+use crate::behind;
 use crate::bytes::Bytes;
 use crate::cost::Piece;
 use crate::counts::Counts;
 use crate::inventory::{Block, Entry, Lifetime, Module, Phase};
 use crate::plan::Plan;
 use crate::sizes::Dim;
+use crate::spec::Accounting;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -78,7 +80,9 @@ impl fmt::Display for Explanation {
 }
 
 impl Plan {
-    /// What a rank of a stage holds in the worst moment of a phase, tensor by tensor.
+    /// What a rank of a stage holds in the worst moment of a phase, tensor by tensor. Under `accounting: reference`
+    /// budgets also follow which of several chunks runs, and which of its layers are computed again where others are not: they
+    /// may then be less than this sum.
     ///
     /// ```
     /// use moe_model_core::preset::MIXTRAL_8X7B;
@@ -99,16 +103,30 @@ impl Plan {
     #[must_use]
     pub fn explain(&self, stage: u64, phase: Phase) -> Explanation {
         let inventory = self.inventory(stage);
+        let is_simple = self.chunks() == 1 && self.spec().layout.recompute_layers == 0;
+        let follows_blocks = matches!(self.spec().layout.accounting, Accounting::Reference(_)) && is_simple;
+        let chunk = self.chunk(stage, 0);
+        let moment = |block| {
+            let away = if follows_blocks && matches!(phase, Phase::Forward | Phase::Backward) {
+                Some(self.behind(&chunk, block)?)
+            } else {
+                None
+            };
+            let mut lines: Vec<Line> = inventory
+                .iter()
+                .map(|entry| Line { entry: *entry, bytes: held(entry, phase, block, away.is_some()) })
+                .collect();
+            behind::take_away(&mut lines, away.as_deref().unwrap_or_default());
+            Some(lines)
+        };
         // The head first: of moments alike it is the one that the budget means.
         let blocks = core::iter::once(Block::Head).chain(Block::ALL.iter().copied());
-        let moment = |block| inventory.iter().map(|entry| held(entry, phase, block)).sum::<Bytes>();
-        let worst = |(block, most): (Block, Bytes), next| {
-            let bytes = moment(next);
-            if bytes > most { (next, bytes) } else { (block, most) }
+        let worst = |(most, lines): (Bytes, Vec<Line>), next: Vec<Line>| {
+            let bytes = next.iter().map(|line| line.bytes).sum();
+            if bytes > most { (bytes, next) } else { (most, lines) }
         };
-        let (block, _) = blocks.fold((Block::Head, moment(Block::Head)), worst);
-        let lines = inventory.iter().map(|entry| Line { entry: *entry, bytes: held(entry, phase, block) });
-        let mut lines: Vec<Line> = lines.filter(|line| line.bytes > Bytes::ZERO).collect();
+        let (_, mut lines) = blocks.filter_map(moment).fold((Bytes::ZERO, Vec::new()), worst);
+        lines.retain(|line| line.bytes > Bytes::ZERO);
         lines.sort_by_key(|line| core::cmp::Reverse(line.bytes));
         Explanation { stage, phase, lines }
     }
@@ -149,7 +167,7 @@ impl Plan {
 
 /// What an entry takes in a phase while a block runs: nothing if it belongs to another block; and while layers run, the head
 /// holds nothing of their micro-batch.
-fn held(entry: &Entry, phase: Phase, runs: Block) -> Bytes {
+fn held(entry: &Entry, phase: Phase, runs: Block, follows_blocks: bool) -> Bytes {
     let block = match entry.lifetime {
         Lifetime::InForward(block)
         | Lifetime::InBackward(block)
@@ -162,7 +180,8 @@ fn held(entry: &Entry, phase: Phase, runs: Block) -> Bytes {
     }
     let all = entry.bytes_at(phase);
     let is_of_head = entry.module == Module::Head && entry.lifetime == Lifetime::MicroBatch;
-    let is_away = is_of_head && runs != Block::Head && matches!(phase, Phase::Forward | Phase::Backward);
+    let is_away =
+        is_of_head && runs != Block::Head && !follows_blocks && matches!(phase, Phase::Forward | Phase::Backward);
     // Of one micro-batch, if any is in flight in the head.
     if is_away { Bytes::new(all.bytes().saturating_sub(entry.bytes().bytes())) } else { all }
 }

@@ -12,6 +12,8 @@ extern crate alloc;
 
 mod accounting;
 mod aliases;
+#[cfg(feature = "alloc")]
+mod behind;
 pub mod budget;
 mod bytes;
 pub mod checkpoint;

@@ -9,8 +9,8 @@ mod common;
 mod specs;
 
 use common::{ADAMW, Random};
-use moe_model_core::Plan;
 use moe_model_core::spec::{Architecture, Dtype};
+use moe_model_core::{Phase, Plan};
 use moe_model_gpu::device::{Device, Format};
 use moe_model_gpu::ledger::Allocation;
 use moe_model_gpu::ops::activation::Activation;
@@ -71,6 +71,12 @@ fn compare<E: Format, M: Format>(plan: Plan, stage: u64, numerics: Numerics, ran
     let meta = two_steps::<_, E, M>(of, Meta, numerics, random);
     let host = two_steps::<_, E, M>(of, Host::new(1).poisoned(), numerics, random);
     let context = format!("stage {stage} of {:?}", plan.spec());
+    if plan.chunks() == 1 && plan.spec().layout.recompute_layers == 0 {
+        for phase in Phase::TRAINING {
+            let explained = plan.explain(stage, *phase).total();
+            assert_eq!(explained, plan.budget(stage).phase(*phase), "{phase}, {context}");
+        }
+    }
     assert!(!meta.record.is_empty() && meta.record.iter().all(|allocation| allocation.until.is_some()), "{context}");
     assert_eq!(meta.allocations, host.allocations, "{context}");
     for (meta, host) in meta.record.iter().zip(&host.record) {
