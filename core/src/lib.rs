@@ -56,6 +56,7 @@ mod tally;
 mod text;
 #[cfg(feature = "alloc")]
 pub mod timeline;
+mod together;
 #[cfg(feature = "alloc")]
 pub mod traffic;
 pub mod verdict;
