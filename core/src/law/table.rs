@@ -962,14 +962,14 @@ pub const LAWS: &[Law] = &[
         &[Key::RecomputeLayers, Key::RecomputeTogether],
         AtMost(Of(Key::RecomputeLayers), Just(0)),
         When::Given(Key::RecomputeTogether),
-        "Megatron-LM computes all layers again in runs (`uniform`), or the first of a chunk each by itself (`block`)",
+        "either all layers are computed again, in runs, or the first of a chunk, each by itself",
     ),
     law(
         "recompute-together-accounting",
         &[Key::RecomputeTogether],
         AtMost(Of(Key::RecomputeTogether), Just(0)),
         When::NoTogether,
-        "the others compute each layer or block again by itself: transformers, torchtitan and the reference step do so",
+        "transformers, torchtitan and the reference step compute each layer again by itself; the worked example counts so",
     ),
     law(
         "recompute-together-blocks",
