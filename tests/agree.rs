@@ -253,6 +253,10 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     let counts_runs = matches!(layout.accounting, Accounting::Paper(_) | Accounting::MegatronCore(_)) && !is_composed;
     if counts_runs && layout.recompute == Recompute::Full && layout.batch.count.is_multiple_of(2) {
         (layout.recompute_layers, layout.recompute_together) = (0, 1 + layout.batch.count / 2 % 4);
+        if let Accounting::MegatronCore(options) = &mut layout.accounting {
+            // Those before take few lengths of runs.
+            options.version = MegatronVersion::V020;
+        }
     }
     if layout.recompute == Recompute::Selective && !matches!(layout.accounting, Accounting::Torchtitan(_)) {
         layout.accounting = Accounting::MegatronCore(megatron(random));

@@ -116,7 +116,7 @@ impl Budget {
         Bytes::new(cut(self.tally.stored))
     }
 
-    /// The largest block that backward computes again, and what backward works on as far as the accounting counts it: without
+    /// The largest block that backward computes again, or run of layers, and what backward works on as far as the accounting counts it: without
     /// recomputation nothing under `paper` and `worked_example`.
     #[must_use]
     pub const fn recomputed_block(&self) -> Bytes {

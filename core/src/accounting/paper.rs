@@ -27,7 +27,7 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
 
 /// Lists what blocks save: everything, or under full recomputation their inputs and, for one block at a time,
 /// everything again. Of layers that are computed again together, which the paper knows none of, the input of the first is
-/// kept, and for one run at a time everything is there again.
+/// kept, routing weights of each as ever, and for one run at a time everything is there again.
 pub(super) const fn blocks(
     list: &mut Sink<'_>,
     plan: &Plan,

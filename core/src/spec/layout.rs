@@ -322,7 +322,8 @@ words! {
     Recompute {
         /// Nothing: forward keeps all that backward needs.
         None = "none",
-        /// Everything but each block's input.
+        /// Everything but the input of each block, of each layer or of several together, as the accounting counts and
+        /// `recompute_together` says.
         Full = "full",
         /// What `modules` says (Megatron-LM's `--recompute-granularity selective`); under `accounting: torchtitan` what its
         /// own list of operations does not keep (`SelectiveAC`).
