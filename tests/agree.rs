@@ -250,6 +250,14 @@ fn layout(random: &mut fastrand::Rng, spec: &mut Spec) {
     }
     // Some count that is drawn already.
     layout.recompute_layers = if layout.recompute == Recompute::Full { layout.batch.count % 3 } else { 0 };
+    let counts_runs = matches!(layout.accounting, Accounting::Paper(_) | Accounting::MegatronCore(_)) && !is_composed;
+    if counts_runs && layout.recompute == Recompute::Full && layout.batch.count.is_multiple_of(2) {
+        (layout.recompute_layers, layout.recompute_together) = (0, 1 + layout.batch.count / 2 % 4);
+        if let Accounting::MegatronCore(options) = &mut layout.accounting {
+            // Those before take few lengths of runs.
+            options.version = MegatronVersion::V020;
+        }
+    }
     if layout.recompute == Recompute::Selective && !matches!(layout.accounting, Accounting::Torchtitan(_)) {
         layout.accounting = Accounting::MegatronCore(megatron(random));
         set_all(spec, "modules.", |_| Some(random.u64(..2)));
@@ -365,6 +373,15 @@ fn random_plans_are_of_every_kind() {
             let count = plans().filter(of_kind).count();
             assert!(if is_counted { count > 10 } else { count == 0 }, "{}, {recompute:?}: {count}", kind.word);
         }
+    }
+    for name in ["paper", "megatron_core"] {
+        let of_runs = |plan: &Plan| {
+            let layout = &plan.spec().layout;
+            layout.recompute_together > 1 && layout.accounting.name() == name
+        };
+        let is_spaced = |plan: &Plan| plan.spec().architecture.layers.moe_every > 1;
+        let counts = [plans().filter(of_runs).count(), plans().filter(of_runs).filter(is_spaced).count()];
+        assert!(counts[0] > 10 && counts[1] > 2, "{name} {counts:?}");
     }
     let served = || plans().filter(|plan| plan.spec().layout.served().is_some());
     assert!(served().count() > 50, "{}", served().count());
@@ -527,11 +544,11 @@ fn the_longest_lists_are_listed_whole() {
     assert!((256..=310).contains(&longest), "{longest}");
 }
 
-/// The longest list of an accounting that lists most where some layers are computed again: those are attention and one
-/// network each.
+/// The longest list of an accounting that lists most where the first layers are computed again, or several together: those are
+/// attention and one network each.
 fn longest_of_first_layers() -> usize {
-    let kinds = 0..Attention::KINDS.len() as u64;
-    let of_kind = |attention| {
+    let kinds = (0..Attention::KINDS.len() as u64).flat_map(|kind| [(kind, false), (kind, true)]);
+    let of_kind = |(attention, is_together)| {
         let mut spec = Spec::DEFAULT;
         let architecture = &mut spec.architecture;
         (architecture.hidden, architecture.vocab, architecture.mtp) = (16, 16, 1);
@@ -547,6 +564,10 @@ fn longest_of_first_layers() -> usize {
             (gqa.key_as_value, gqa.full_every) = (Switch::Off, 0);
         }
         (spec.layout.recompute, spec.layout.recompute_layers) = (Recompute::Full, 1);
+        if is_together {
+            (spec.layout.recompute_layers, spec.layout.recompute_together) = (0, 4);
+            (spec.architecture.layers.moe_every, spec.architecture.mtp) = (2, 0);
+        }
         spec.layout.accounting = Accounting::MegatronCore(MOST);
         let plan = Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"));
         plan.inventory(0).len()
@@ -691,7 +712,10 @@ fn shared_experts_are_the_same_at_either_checkpoint() {
     for plan in plans().filter(|plan| is_whole(plan.spec())) {
         let [layer, sub_block] = [Checkpoint::Layer, Checkpoint::SubBlock].map(|checkpoint| {
             let example = Accounting::WorkedExample(WorkedExample { checkpoint });
-            plan.changed(|spec| spec.layout.accounting = example).expect("the accounting breaks no law")
+            let changed = plan.changed(|spec| {
+                (spec.layout.accounting, spec.layout.recompute_together) = (example, 0);
+            });
+            changed.expect("the accounting breaks no law")
         });
         assert_eq!(shared(&layer), shared(&sub_block), "{:#?}", plan.spec());
     }

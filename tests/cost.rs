@@ -85,6 +85,10 @@ fn the_first_layers_cost_their_own_forward() {
     assert_eq!(first(61).operations, 3 * dense.operations + 58 * moe);
     assert_eq!(first(61).all_to_all.bytes(), 58 * four.all_to_all.bytes());
     assert_eq!([first(0), first(1000)], [first(61); 2]);
+    // In runs each layer still runs forward once more.
+    let layout = Layout { recompute: Recompute::Full, recompute_together: 4, ..spec.layout };
+    let runs = Plan::new(Spec { layout, ..spec }).unwrap_or_else(|violations| panic!("{violations}"));
+    assert_eq!(runs.recompute_cost(0), first(0));
 }
 
 /// Of a model without experts, everything in one format and one micro-batch, replicas send 2, 2, 2 and 3 times the parameters

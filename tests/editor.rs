@@ -66,17 +66,17 @@ fn keys_are_offered(editor: &mut Editor) {
         (
             "        schedule: gpipe,",
             "        sche│",
-            "schedule placement precision recompute_layers modules serving target",
+            "schedule placement precision recompute_layers recompute_together modules serving target",
         ),
         (
             "        schedule: gpipe,",
             "        │",
-            "schedule placement precision recompute_layers modules serving target",
+            "schedule placement precision recompute_layers recompute_together modules serving target",
         ),
         (
             "        headroom: percent(10),",
             "        headroom: percent(10),\n        pl│",
-            "placement precision recompute_layers modules serving target",
+            "placement precision recompute_layers recompute_together modules serving target",
         ),
         ("..Node }", "z│, ..Node }", WIDE_LACKS),
         ("skew: 1.25", "s│", "load skew"),
@@ -89,7 +89,7 @@ const TOP_LACKS: &str =
     "head_bias hyper_connections layer_scalar mixer mtp norm norms_per_layer positions tied_embeddings";
 const EXPERTS_LACK: &str =
     "bias correction_bias hash_layers identity latent router_bias router_scale shared_ffn shared_gate";
-const WIDE_LACKS: &str = "stages schedule zero placement precision batch recompute recompute_layers modules routing serving accounting target device headroom";
+const WIDE_LACKS: &str = "stages schedule zero placement precision batch recompute recompute_layers recompute_together modules routing serving accounting target device headroom";
 
 const SCHEDULES: &str = "gpipe one_f_one_b interleaved zb_h1 zb_v dual_pipe dual_pipe_v";
 

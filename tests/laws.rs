@@ -294,6 +294,26 @@ const BREACHES: &[Breach] = &[
     ("modules-unused", |s| s.layout.modules.norms = Switch::On),
     ("selective-accounting", |s| (s.layout.recompute, s.layout.modules.norms) = (Recompute::Selective, Switch::On)),
     ("recompute-layers-unused", |s| (s.layout.recompute, s.layout.recompute_layers) = (Recompute::None, 2)),
+    ("recompute-together-unused", |s| (s.layout.recompute, s.layout.recompute_together) = (Recompute::None, 2)),
+    ("recompute-together-layers", |s| (s.layout.recompute_layers, s.layout.recompute_together) = (1, 2)),
+    ("recompute-together-accounting", |s| {
+        (s.layout.accounting, s.layout.recompute_together) = (Accounting::WORKED_EXAMPLE, 2);
+    }),
+    ("recompute-together-blocks", |s| {
+        layers(s, "a*3A*58");
+        s.layout.recompute_together = 2;
+    }),
+    ("recompute-together-spacing", |s| {
+        s.architecture.layers = Layers { dense: 321, moe: 4, ffn: 18_432, moe_every: 65, ..Layers::DEFAULT };
+        (s.layout.mesh.pp, s.layout.stages, s.layout.recompute_together) = (5, Stages::DEFAULT, 2);
+    }),
+    ("recompute-together-mtp", |s| {
+        (s.layout.accounting, s.layout.recompute_together) = (Accounting::MEGATRON_CORE, 4);
+    }),
+    ("recompute-together-fills", |s| {
+        s.architecture.mtp = 0;
+        (s.layout.accounting, s.layout.recompute_together) = (Accounting::MEGATRON_CORE, 3);
+    }),
     ("framework-layers", |s| {
         layers(s, "a*3A*58");
         s.layout.accounting = Accounting::MEGATRON_CORE;

@@ -299,7 +299,7 @@ fn keys_that_are_not_known_not_there_or_there_twice() {
             "hidden = 128",
             "hidden = 128\nvocabulary = 2",
             "the Spec has no key `vocabulary`\n= help: its keys are `hidden`, `vocab`, `tied_embeddings`, \
-             `head_bias`, `norm`, `norms_per_layer`, `layer_scalar`, `hyper_connections`, `positions`, `layers`, `attention`, `mixer`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `recompute_layers`, `modules`, `routing`, \
+             `head_bias`, `norm`, `norms_per_layer`, `layer_scalar`, `hyper_connections`, `positions`, `layers`, `attention`, `mixer`, `experts`, `mtp`, `mesh`, `stages`, `schedule`, `zero`, `placement`, `precision`, `batch`, `recompute`, `recompute_layers`, `recompute_together`, `modules`, `routing`, \
              `serving`, `accounting`, `target`, `device` and `headroom`",
         ),
         ("tp = 2", "headroom = 2", "`mesh` has no key `headroom`\n= help: `headroom` stands outside `mesh`"),

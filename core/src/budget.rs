@@ -116,7 +116,7 @@ impl Budget {
         Bytes::new(cut(self.tally.stored))
     }
 
-    /// The largest block that backward computes again, and what backward works on as far as the accounting counts it: without
+    /// The largest block that backward computes again, or run of layers, and what backward works on as far as the accounting counts it: without
     /// recomputation nothing under `paper` and `worked_example`.
     #[must_use]
     pub const fn recomputed_block(&self) -> Bytes {
@@ -201,9 +201,11 @@ pub(crate) const fn peak(plan: &Plan) -> Peak {
 
 /// Whether a rank that holds the same layers as one before it holds no more micro-batches of them. So it is where stages
 /// follow one another in a loop; folded, a rank holds fewer micro-batches of one chunk and more of the other. Where the first
-/// of its layers are computed again, it also matters which those are.
+/// of its layers are computed again, or runs of them, it also matters which those are.
 const fn can_be_no_worse(plan: &Plan) -> bool {
-    let counts_tell = plan.spec().layout.recompute_layers == 0;
+    let is_spaced = plan.spec().architecture.layers.moe_every > 1;
+    let tells_runs = plan.spec().layout.recompute_together == 0 || !is_spaced;
+    let counts_tell = plan.spec().layout.recompute_layers == 0 && tells_runs;
     matches!(plan.shape().order, Order::Loop) && !plan.has_places() && counts_tell
 }
 

@@ -3,11 +3,14 @@
 use crate::plan::Plan;
 use crate::spec::{Beside, Layers, Switch};
 use crate::stages::Chunk;
+use crate::together::Held;
 
 /// A part of a model, listed as often as a rank holds it: what [`Counts`] counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     First,
+    /// Layers that are computed again together: what is kept of them.
+    Run,
     Attention,
     Mixer,
     Compressed,
@@ -44,6 +47,10 @@ pub(crate) struct Counts {
     /// Of mixers, dense networks and experts those that keep all they save, where only the first layers of a chunk are
     /// computed again; they are none of those above.
     pub(crate) whole: [Count; Self::LAYERS],
+    /// Runs of layers that are computed again together, if any are.
+    pub(crate) runs: Count,
+    /// Of such a run what is there at once while backward goes through attention, a dense network, and experts, at most.
+    pub(crate) again: [Held; 3],
 }
 
 /// How many of a part a rank holds.
@@ -78,6 +85,8 @@ impl Counts {
         last: Count::ONE,
         head: Count::ONE,
         whole: [Count::NONE; Self::LAYERS],
+        runs: Count::ONE,
+        again: Held::ALONE,
     };
 
     /// Parts that are layers: mixers by their slot, dense networks, experts.
@@ -92,18 +101,24 @@ impl Counts {
         last: Count::NONE,
         head: Count::NONE,
         whole: [Count::NONE; Self::LAYERS],
+        runs: Count::NONE,
+        again: Held::ALONE,
     };
 
     /// Those of a chunk, so many micro-batches of which are in flight. All layers and micro-batches of a model are fewer
     /// than 2^32 each, so that no product or sum outgrows 64 bits.
     pub(crate) const fn of(plan: &Plan, chunk: &Chunk, micro_batches: u64) -> Self {
         let layers = &plan.spec().architecture.layers;
-        let first = plan.spec().layout.recompute_layers;
-        let counts = if first == 0 || first >= chunk.layers {
+        let (first, together) = (plan.spec().layout.recompute_layers, plan.spec().layout.recompute_together);
+        let mut counts = if first == 0 || first >= chunk.layers {
             Self::of_layers(chunk, micro_batches, layers.beside)
         } else {
             Self::divided(chunk, micro_batches, layers, first)
         };
+        if together > 0 {
+            // A module is one by itself: see `recompute-together-mtp`.
+            counts.runs = Count::many(chunk.layers.div_ceil(together) + chunk.mtp, micro_batches);
+        }
         if chunk.mtp == 0 {
             return counts;
         }
@@ -178,6 +193,8 @@ impl Counts {
             last: Count { there: last, in_flight: last * micro_batches },
             head: Count { there: last, in_flight: 0 },
             whole: [Count::NONE; Self::LAYERS],
+            runs: Count::NONE,
+            again: Held::ALONE,
         }
     }
 
@@ -202,7 +219,7 @@ impl Counts {
         self.with_layers(sums(self.layers(), self.whole)).recomputed()
     }
 
-    /// With those of another chunk of the rank.
+    /// With those of another chunk of the rank, what is there at once apart.
     pub(crate) const fn with(self, other: Self) -> Self {
         Self {
             first: self.first.plus(other.first),
@@ -218,6 +235,8 @@ impl Counts {
             last: self.last.plus(other.last),
             head: self.head.plus(other.head),
             whole: sums(self.whole, other.whole),
+            runs: self.runs.plus(other.runs),
+            again: self.again,
         }
     }
 }

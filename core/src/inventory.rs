@@ -32,7 +32,7 @@ pub enum Role {
     SecondMoment,
     /// Saved by forward for backward.
     Activation,
-    /// A working set inside an operation, or a block that is computed again.
+    /// A working set inside an operation, or a block or layers that are computed again.
     Transient,
     /// A buffer that collectives send from or receive into.
     Communication,
@@ -606,7 +606,8 @@ impl Inventory {
     pub const fn of_chunk(plan: &Plan, stage: u64, chunk: u64) -> Self {
         let mut entries = [Entry::NONE; Self::CAPACITY];
         let mut list = Sink::new(&mut entries);
-        blocks(&mut list, plan, &Units::of(plan), Counts::of(plan, &plan.chunk(stage, chunk), 1));
+        let units = Units::of(plan);
+        blocks(&mut list, plan, &units, units.counts(plan, &plan.chunk(stage, chunk), 1));
         let len = list.len;
         Self { entries, len }
     }

@@ -153,6 +153,7 @@ keys! {
     BatchGroup = "batch.group",
     Recompute = "recompute",
     RecomputeLayers = "recompute_layers",
+    RecomputeTogether = "recompute_together",
     Modules = "modules",
     ModulesCoreAttention = "modules.core_attention",
     ModulesLatentUp = "modules.latent_up",
@@ -320,8 +321,9 @@ pub struct Numbers {
     pub(crate) present: KeySet,
     /// Whether `mesh.dp` follows from the others: see [`Mesh::settled`](crate::spec::Mesh::settled).
     pub(crate) dp_follows: bool,
-    /// Layers and MTP modules of the stage list, whose stages stand for it among the values, and the modules' stage.
-    pub(crate) listed: [u64; 3],
+    /// Layers and MTP modules of the stage list, whose stages stand for it among the values, the modules' stage, and the most
+    /// layers that divide those of each stage, where that matters.
+    pub(crate) listed: [u64; 4],
     /// Layers of each kind in the layer list, whose length stands for it among the values.
     pub(crate) kinds: [u64; LayerKind::ALL.len()],
     /// Whether the first layer of that list has a mixer in the place of attention.
@@ -333,7 +335,7 @@ impl Numbers {
         values: [0; Key::ALL.len()],
         present: KeySet::EMPTY,
         dp_follows: false,
-        listed: [0; 3],
+        listed: [0; 4],
         kinds: [0; LayerKind::ALL.len()],
         starts_with_mixer: false,
     };

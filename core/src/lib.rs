@@ -58,6 +58,7 @@ mod tally;
 mod text;
 #[cfg(feature = "alloc")]
 pub mod timeline;
+mod together;
 #[cfg(feature = "alloc")]
 pub mod traffic;
 pub mod verdict;

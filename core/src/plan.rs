@@ -212,7 +212,8 @@ impl Plan {
     /// The same, nothing being computed again.
     pub(crate) const fn without_recomputation(&self) -> Self {
         let mut plan = *self;
-        (plan.spec.layout.recompute, plan.spec.layout.recompute_layers) = (Recompute::None, 0);
+        let layout = &mut plan.spec.layout;
+        (layout.recompute, layout.recompute_layers, layout.recompute_together) = (Recompute::None, 0, 0);
         plan
     }
 

@@ -343,6 +343,12 @@ impl Division {
         }
     }
 
+    /// The most layers that divide those of each virtual stage, 0 where none has any.
+    pub(crate) const fn common(self) -> u64 {
+        let share = if self.alike > 0 { self.share } else { 0 };
+        greatest(greatest(self.first, self.last), share)
+    }
+
     /// Whether the first and the last stage of a sweep stand apart from the others.
     const fn apart(self) -> (bool, bool) {
         match self.per_sweep - self.alike {
@@ -374,6 +380,14 @@ impl Division {
             before + first_apart as u64 + (layer - self.first) / self.share
         }
     }
+}
+
+/// The greatest number that divides both, of which 0 is divided by any.
+pub(crate) const fn greatest(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// A run of `count` layers.

@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::serving;
 use crate::spec::{Accounting, LayerKind, LayerList};
 use crate::stages::{CHUNKS_MAX, Chunk};
+use crate::together::{Held, Runs};
 use crate::weights;
 
 pub(crate) const ROLES: usize = Role::ALL.len();
@@ -174,7 +175,7 @@ impl Tally {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
     of: [Tally; Part::COUNT],
-    /// The same of layers that are not computed again, where others are.
+    /// The same of layers that are not computed again, where others are, or are several at once.
     whole: [Tally; Part::COUNT],
 }
 
@@ -191,7 +192,7 @@ impl Units {
             None => accounting::list(&mut list, plan, sizes, counts),
         }
         let of = list.tallies;
-        if plan.spec().layout.recompute_layers == 0 {
+        if plan.spec().layout.recompute_layers + plan.spec().layout.recompute_together == 0 {
             return Self { of, whole: [Tally::EMPTY; Part::COUNT] };
         }
         let mut list = Sink::by_part();
@@ -206,7 +207,7 @@ impl Units {
     pub(crate) const fn worst(&self, plan: &Plan, stage: u64, first: &Chunk, in_flight: u64) -> Counts {
         let tied = plan.spec().architecture.tied_embeddings;
         if plan.chunks() == 1 {
-            return Counts::of(plan, first, in_flight).tied(tied);
+            return self.counts(plan, first, in_flight).tied(tied);
         }
         let (run, chunks) = (plan.run(), plan.chunks());
         // What one micro-batch of each chunk weighs, then the moment when all of them weigh most.
@@ -220,10 +221,34 @@ impl Units {
         let moment = run.worst(stage, &weights);
         let (mut counts, mut chunk) = (Counts::NONE, 0);
         while chunk < chunks {
-            counts = counts.with(Counts::of(plan, &plan.chunk(stage, chunk), run.held(stage, chunk, moment)));
+            let more = self.counts(plan, &plan.chunk(stage, chunk), run.held(stage, chunk, moment));
+            let again = if more.runs.there > 0 { self.larger(&counts.again, &more.again) } else { counts.again };
+            counts = counts.with(more);
+            counts.again = again;
             chunk += 1;
         }
         counts.tied(tied)
+    }
+
+    /// What a chunk holds, so many micro-batches of which are in flight.
+    pub(crate) const fn counts(&self, plan: &Plan, chunk: &Chunk, micro_batches: u64) -> Counts {
+        let mut counts = Counts::of(plan, chunk, micro_batches);
+        if counts.runs.there > 0 {
+            let runs = Runs::of(chunk, plan.spec().layout.recompute_together);
+            counts.again = runs.worst(&plan.spec().architecture.layers, &self.saved());
+        }
+        counts
+    }
+
+    /// What attention saves, a dense network, and experts.
+    const fn saved(&self) -> [u128; 3] {
+        let [attention, dense, moe] = TOGETHER;
+        let saved = &self.whole;
+        [saved[attention as usize].micro_batch, saved[dense as usize].micro_batch, saved[moe as usize].micro_batch]
+    }
+
+    const fn larger(&self, one: &[Held; 3], other: &[Held; 3]) -> [Held; 3] {
+        Held::larger(one, other, &self.saved())
     }
 
     /// The sums of so many parts of a chunk.
@@ -295,6 +320,9 @@ impl Units {
         }
         sum.add_many(&self.of[Part::Dense as usize], counts.dense, layers.dense);
         sum.add_many(&self.of[Part::Moe as usize], counts.moe, layers.moe);
+        if counts.runs.there > 0 {
+            self.add_runs(sum, counts, layers.mixers);
+        }
         sum.add_many(&self.of[Part::Mtp as usize], counts.mtp, away.mtp);
         sum.add_many(&self.of[Part::MtpHead as usize], counts.mtp, 0);
         if counts.has_whole() {
@@ -407,6 +435,28 @@ struct OfLayers {
 impl OfLayers {
     const fn all(away: u128) -> Self {
         Self { mixers: away, dense: away, moe: away }
+    }
+}
+
+/// Parts of layers that are computed again together, in the order of [`Counts::again`].
+const TOGETHER: [Part; 3] = [Part::Attention, Part::Dense, Part::Moe];
+
+impl Units {
+    /// Adds what is kept of layers that are computed again together, and what is there at once of them beyond a layer by
+    /// itself.
+    const fn add_runs(&self, sum: &mut Tally, counts: &Counts, away: u128) {
+        sum.add_many(&self.of[Part::Run as usize], counts.runs, away);
+        let (saved, there) = (self.saved(), [counts.mixers[0].there, counts.dense.there, counts.moe.there]);
+        let mut i = 0;
+        while i < TOGETHER.len() {
+            if there[i] > 0 {
+                let more = counts.again[i].bytes(&saved) - Held::ALONE[i].bytes(&saved);
+                let works = self.of[TOGETHER[i] as usize].backward + more;
+                sum.backward = larger(sum.backward, works);
+                sum.worst[1] = sum.worst[1].or(works, away);
+            }
+            i += 1;
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 //! any rank can hold; here every moment is looked at, by what runs in it.
 
 use crate::bytes::Bytes;
-use crate::counts::Counts;
 use crate::events::{Event, Work};
 use crate::inventory::{Phase, Role};
 use crate::plan::Plan;
@@ -65,7 +64,7 @@ impl Plan {
         let all = units.stage(self, stage, &self.chunk(stage, 0), self.in_flight(stage));
         let of_chunk = |chunk| {
             let chunk = &self.chunk(stage, chunk);
-            units.parts(self, chunk, &Counts::of(self, chunk, 1))
+            units.parts(self, chunk, &units.counts(self, chunk, 1))
         };
         let chunks: Vec<Tally> = (0..self.chunks()).map(of_chunk).collect();
         let moment = |event, phase, more: &[(Role, u128)]| {

@@ -45,7 +45,7 @@ struct Row {
 pub(crate) fn report(plan: &Plan, behind: Behind) -> Result<Report, String> {
     let with = |(policy, recompute, modules): (&'static str, Recompute, Modules)| {
         let mut spec = *plan.spec();
-        (spec.layout.recompute, spec.layout.recompute_layers) = (recompute, 0);
+        (spec.layout.recompute, spec.layout.recompute_layers, spec.layout.recompute_together) = (recompute, 0, 0);
         spec.layout.modules = modules;
         // Whether it fits is what this compares.
         spec.layout.device = Device::None;

@@ -249,7 +249,8 @@ fn megatron_core_at_full_size() {
     assert_eq!(judge_full_size("megatron-core", of_family), 7);
 }
 
-/// Several layers, dense ones first, that keep all they save or that are computed again, all or the first of them.
+/// Several layers, dense ones first, that keep all they save or that are computed again, all or the first of them, each by
+/// itself or in pairs.
 #[test]
 fn megatron_core_on_stacks_of_layers() {
     let data = data();
@@ -269,12 +270,13 @@ fn megatron_core_on_stacks_of_layers() {
             }
             spec.layout.recompute = if is_full { Recompute::Full } else { Recompute::None };
             spec.layout.recompute_layers = stack["recompute_layers"].as_u64().unwrap_or(0);
+            spec.layout.recompute_together = stack["recompute_together"].as_u64().unwrap_or(0);
         });
         let plan = changed.unwrap_or_else(|violations| panic!("{stack}: {violations}"));
         let sum: u64 = kept(family, &plan).iter().map(|entry| bytes(entry, None)).sum();
         assert_eq!(sum, number(stack, "bytes"), "{stack}");
     }
-    assert_eq!(stacks.len(), 49);
+    assert_eq!(stacks.len(), 50);
 }
 
 /// What a block works on at its peak beyond what it saves, where micro-batches are not so small that gradients of weights

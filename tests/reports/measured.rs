@@ -99,6 +99,24 @@ fn so_many_layers_are_computed_again() {
     );
 }
 
+/// Under `uniform` all layers are, in runs of so many, of which each keeps one input.
+#[test]
+fn so_many_layers_are_computed_again_together() {
+    let runs = |layers: u64| {
+        qwen3(&format!("--recompute-granularity full --recompute-method uniform --recompute-num-layers {layers}"))
+    };
+    let two = runs(2);
+    let layout = &two.spec().layout;
+    assert_eq!((layout.recompute, layout.recompute_layers, layout.recompute_together), (Recompute::Full, 0, 2));
+    let stored = |layers| runs(layers).budget(0).stored_activations().bytes();
+    // 48 inputs, 24, 12, and of runs of seven, the last of six, also 7.
+    assert_eq!(
+        [24, 36, 41].map(|less| (stored(1) - stored(2)) / 24 * less),
+        [2, 4, 7].map(|runs| stored(1) - stored(runs))
+    );
+    assert_eq!(stored(48), stored(1000), "the last run may be shorter");
+}
+
 /// M08: recomputing attention saves nothing where its kernel is fused; the report saw 1.79 GB more.
 #[test]
 fn fused_attention_is_not_worth_recomputing() {

@@ -161,3 +161,8 @@ pub(crate) const fn working(plan: &Plan, names: [&'static str; 2]) -> (u64, &'st
 const fn is_recomputed(plan: &Plan) -> bool {
     matches!(plan.spec().layout.recompute, Recompute::Full)
 }
+
+/// Whether layers are computed again in runs, of which the first one's input is kept.
+const fn is_together(plan: &Plan) -> bool {
+    is_recomputed(plan) && plan.spec().layout.recompute_together > 0
+}

@@ -7,13 +7,14 @@
 //! the whole sequence), `placement.shared_experts: replicated`, `placement.query_rope: replicated`,
 //! `zero.groups: moe_block`.
 
-use super::{block_output, ends, inner, is_recomputed, saved};
+use super::{block_output, ends, inner, is_recomputed, is_together, saved};
 use crate::counts::{Count, Counts, Part};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Sizes, Symbol};
 use crate::spec::{Kernel, Paper, Pool, Split};
+use crate::together::Held;
 
 const ONE: Dim = Dim::ONE;
 
@@ -25,7 +26,8 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
 }
 
 /// Lists what blocks save: everything, or under full recomputation their inputs and, for one block at a time,
-/// everything again.
+/// everything again. Of layers that are computed again together, which the paper knows none of, the input of the first is
+/// kept, routing weights of each as ever, and for one run at a time everything is there again.
 pub(super) const fn blocks(
     list: &mut Sink<'_>,
     plan: &Plan,
@@ -34,17 +36,22 @@ pub(super) const fn blocks(
     paper: Paper,
     source: &'static str,
 ) {
-    let is_recomputed = is_recomputed(plan);
-    mixer(list, At { plan, sizes, slot: Slot::Attention }, counts.mixers[0], paper, source);
+    let (is_recomputed, is_together) = (is_recomputed(plan), is_together(plan));
+    if is_together && counts.runs.there > 0 {
+        list.part(Part::Run);
+        let kept = saved(plan, counts.runs, source).of(Module::Attention);
+        list.push(&kept, "layer input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
+    }
+    mixer(list, At { plan, sizes, slot: Slot::Attention }, &counts, counts.mixers[0], paper, source);
     if counts.mixers[1].there + counts.mixers[2].there + counts.mixers[3].there > 0 {
-        mixer(list, At { plan, sizes, slot: Slot::Mixer }, counts.mixers[1], paper, source);
-        mixer(list, At { plan, sizes, slot: Slot::Compressed }, counts.mixers[2], paper, source);
-        mixer(list, At { plan, sizes, slot: Slot::Heavy }, counts.mixers[3], paper, source);
+        mixer(list, At { plan, sizes, slot: Slot::Mixer }, &counts, counts.mixers[1], paper, source);
+        mixer(list, At { plan, sizes, slot: Slot::Compressed }, &counts, counts.mixers[2], paper, source);
+        mixer(list, At { plan, sizes, slot: Slot::Heavy }, &counts, counts.mixers[3], paper, source);
     }
     if counts.dense.there > 0 {
         list.part(Part::Dense);
         let saved = saved(plan, counts.dense, source);
-        if is_recomputed {
+        if is_recomputed && !is_together {
             list.push(
                 &saved.of(Module::DenseFfn),
                 "dense block input",
@@ -52,7 +59,11 @@ pub(super) const fn blocks(
             );
         }
         let again = saved.transient(Lifetime::InBackward(Block::Dense));
-        dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+        if is_together {
+            run(list, plan, sizes, &again, &counts.again[1], paper);
+        } else {
+            dense_ffn(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+        }
     }
     if counts.moe.there > 0 {
         list.part(Part::Moe);
@@ -61,21 +72,38 @@ pub(super) const fn blocks(
             // Routing weights are kept of the whole sequence, whatever the pool: what is stored, 8bsh + 8bsN_r of four
             // layers (row o2.stage1_full), does not depend on routing.
             let router = &saved.of(Module::Router);
-            list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
+            if !is_together {
+                list.push(router, "expert block input", [sizes.batch, sizes.own_tokens, sizes.hidden, sizes.streams]);
+            }
             list.push(router, "routing weights", [sizes.batch, sizes.context, sizes.active, ONE]);
         }
         let again = saved.transient(Lifetime::InBackward(Block::Moe));
-        experts(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+        if is_together {
+            run(list, plan, sizes, &again, &counts.again[2], paper);
+        } else {
+            experts(list, plan, sizes, if is_recomputed { &again } else { &saved }, paper);
+        }
+    }
+}
+
+/// What is there at once of layers that are computed again together. A law lets only models of one attention in there.
+const fn run(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, again: &Entry, held: &Held, paper: Paper) {
+    attention(list, At { plan, sizes, slot: Slot::Attention }, &again.times(held.attention), paper);
+    if held.dense > 0 {
+        dense_ffn(list, plan, sizes, &again.times(held.dense), paper);
+    }
+    if held.moe > 0 {
+        experts(list, plan, sizes, &again.times(held.moe), paper);
     }
 }
 
 /// What so many blocks of a mixer save.
-const fn mixer(list: &mut Sink<'_>, at: At<'_>, count: Count, paper: Paper, source: &'static str) {
+const fn mixer(list: &mut Sink<'_>, at: At<'_>, counts: &Counts, count: Count, paper: Paper, source: &'static str) {
     if count.there > 0 {
         list.part(at.slot.part());
         let saved = saved(at.plan, count, source);
-        let is_recomputed = is_recomputed(at.plan);
-        if is_recomputed {
+        let (is_recomputed, is_together) = (is_recomputed(at.plan), is_together(at.plan));
+        if is_recomputed && !is_together {
             list.push(
                 &saved.of(Module::Attention),
                 "attention block input",
@@ -83,7 +111,11 @@ const fn mixer(list: &mut Sink<'_>, at: At<'_>, count: Count, paper: Paper, sour
             );
         }
         let again = saved.transient(Lifetime::InBackward(at.slot.block()));
-        attention(list, at, if is_recomputed { &again } else { &saved }, paper);
+        if is_together {
+            run(list, at.plan, at.sizes, &again, &counts.again[0], paper);
+        } else {
+            attention(list, at, if is_recomputed { &again } else { &saved }, paper);
+        }
     }
 }
 

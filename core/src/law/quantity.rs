@@ -3,7 +3,7 @@
 use crate::key::{Key, Numbers};
 use crate::saturating::{add, cut, zero_or};
 use crate::spec::{LayerKind, Schedule, Split, Switch};
-use crate::stages::Shape;
+use crate::stages::{Shape, greatest};
 
 /// A number that a law speaks of.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub enum Quantity {
     Places,
     /// Decoder layers: those of the layer list, or dense ones and those with experts.
     Layers,
+    /// The most layers that divide those of each chunk alike.
+    LayersOfChunks,
     /// Layers of the layer list that have some block.
     LayersOf(LayerKind),
     /// Layers of the layer list that have compressed attention, lightly or heavily.
@@ -63,6 +65,20 @@ pub(super) const STAGE_RANKS: &[Key] = &[Key::MeshTp, Key::MeshCp, Key::MeshDp];
 pub(super) const SHAPE: &[Key] = &[Key::MeshPp, Key::MeshVpp, Key::Schedule, Key::StagesList];
 /// What the number of layers follows from.
 pub(super) const LAYERS: &[Key] = &[Key::LayersDense, Key::LayersMoe, Key::LayersList];
+/// What the layers of chunks follow from.
+const LAYERS_OF_CHUNKS: &[Key] = &[
+    Key::LayersDense,
+    Key::LayersMoe,
+    Key::LayersList,
+    Key::MeshPp,
+    Key::MeshVpp,
+    Key::Schedule,
+    Key::StagesList,
+    Key::StagesFirst,
+    Key::StagesLast,
+    Key::StagesEmbedding,
+    Key::StagesLoss,
+];
 /// The axes that the ranks of an expert group lie on.
 pub(super) const EXPERT_RANKS: &[Key] = &[Key::MeshEp, Key::MeshEtp];
 
@@ -78,6 +94,7 @@ impl Quantity {
             Self::ExpertReplicas => &[Key::MeshTp, Key::MeshCp, Key::MeshDp, Key::MeshEp, Key::MeshEtp],
             Self::Places => SHAPE,
             Self::Layers => LAYERS,
+            Self::LayersOfChunks => LAYERS_OF_CHUNKS,
             Self::LayersOf(_) | Self::CompressedLayers | Self::StartsWithMixer => &[Key::LayersList],
             Self::HeadWidth => &[Key::AttentionHeadDim, Key::AttentionHeads, Key::Hidden],
             Self::ListedStages | Self::ListedLayers | Self::ListedMtp => &[Key::StagesList],
@@ -143,6 +160,7 @@ impl Quantity {
             Self::ListedMtp => numbers.listed[1] as u128,
             Self::LayersOf(kind) => numbers.kinds[kind as usize] as u128,
             Self::Layers
+            | Self::LayersOfChunks
             | Self::CompressedLayers
             | Self::StartsWithMixer
             | Self::HeadWidth
@@ -178,6 +196,12 @@ impl Quantity {
         match self {
             Self::Places => shape(numbers).places as u128,
             Self::Layers => layers(numbers) as u128,
+            // Layers that fall to no chunks are `layers-stages`' to refuse.
+            Self::LayersOfChunks if numbers.of(Key::StagesList) > 0 => numbers.listed[3] as u128,
+            Self::LayersOfChunks => match super::division(numbers) {
+                Ok(division) => division.common() as u128,
+                Err(_) => 0,
+            },
             Self::CompressedLayers => {
                 let [.., compressed, heavy, _, _] = numbers.kinds;
                 compressed as u128 + heavy as u128
@@ -244,11 +268,9 @@ pub(crate) const fn heads_in_blocks(n: &Numbers) -> u64 {
     heads
 }
 
-pub(crate) const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    if a == 0 { 1 } else { a }
+pub(crate) const fn gcd(a: u64, b: u64) -> u64 {
+    let gcd = greatest(a, b);
+    if gcd == 0 { 1 } else { gcd }
 }
 
 /// See [`Quantity::ExpertReplicas`]. Apart, since const evaluation sets up all of a function that it calls.

@@ -75,6 +75,9 @@ impl When {
             Self::NoSelective => {
                 "under accountings but `megatron_core` and, where layers are attention and one network, `torchtitan`"
             }
+            Self::NoTogether => "under accountings but `megatron_core` and `paper`",
+            Self::MegatronMtp => "under `accounting: megatron_core`, with `mtp`",
+            Self::MegatronOverrun => "under `accounting: megatron_core` of versions before `v0_20`",
             Self::Transformers => "under `accounting: transformers`",
             Self::Torchtitan => "under `accounting: torchtitan`",
             Self::Reference => "under `accounting: reference`",
@@ -159,6 +162,7 @@ const fn named(text: Text, quantity: Quantity) -> Text {
         Quantity::ExpertReplicas => text.str("`mesh.tp` x `mesh.cp` x `mesh.dp` / (`mesh.ep` x `mesh.etp`)"),
         Quantity::Places => text.str("`mesh.pp` x `mesh.vpp`"),
         Quantity::Layers => text.str("the number of layers in `layers.list`, or `layers.dense` + `layers.moe`,"),
+        Quantity::LayersOfChunks => text.str("the layers of each chunk"),
         Quantity::LayersOf(kind) => text.str("the number of layers with ").str(kind.name()).str(" in `layers.list`"),
         Quantity::CompressedLayers => text.str("the number of layers with compressed attention in `layers.list`"),
         Quantity::StartsWithMixer => text.str("the number of layers with a mixer that start `layers.list`"),

@@ -3,8 +3,8 @@
 use super::quantity::{LAYERS, SHAPE, shape};
 use crate::key::{Key, KeySet, Numbers};
 use crate::spec::{
-    Compute, Context, Dtype, Implementation, Load, MlaCache, Recompute, Schedule, Split, Switch, Target, ZeroGroups,
-    ZeroStage,
+    Compute, Context, Dtype, Implementation, Load, MegatronVersion, MlaCache, Recompute, Schedule, Split, Switch,
+    Target, ZeroGroups, ZeroStage,
 };
 
 /// Where a law applies.
@@ -48,6 +48,12 @@ pub enum When {
     NoModules,
     /// Where no accounting says what selective recomputation keeps.
     NoSelective,
+    /// Where no accounting says what layers hold that are computed again together.
+    NoTogether,
+    /// Where megatron-core's accounting counts multi-token-prediction modules.
+    MegatronMtp,
+    /// Where megatron-core computes layers again together, of a version whose runs do not end with their chunk.
+    MegatronOverrun,
     /// As transformers counts.
     Transformers,
     /// As torchtitan counts.
@@ -365,6 +371,13 @@ impl When {
             Self::Modules => reads_modules(n),
             Self::NoModules => !reads_modules(n),
             Self::NoSelective => !is_megatron(n) && (!is_torchtitan(n) || is_composed(n)),
+            Self::NoTogether => !is_megatron(n) && !n.present.has(Key::AccountingPool),
+            Self::MegatronMtp => is_megatron(n) && of[Key::Mtp as usize] > 0,
+            Self::MegatronOverrun => {
+                is_megatron(n)
+                    && of[Key::RecomputeTogether as usize] > 0
+                    && of[Key::AccountingVersion as usize] < MegatronVersion::V020 as u64
+            }
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
             Self::Reference => is_reference(n) && !is_serving(n),
@@ -451,6 +464,7 @@ impl When {
             | Self::WorstLoad
             | Self::Torchtitan
             | Self::Reference
+            | Self::NoTogether
             | Self::Serving
             | Self::Training
             | Self::ServedOtherwise
@@ -470,6 +484,8 @@ impl When {
             Self::Composed | Self::ComposedFramework | Self::NoSelective | Self::SeveralBlocks => {
                 KeySet::of(&[Key::LayersList, Key::LayersBeside])
             }
+            Self::MegatronMtp => KeySet::of(&[Key::Mtp]),
+            Self::MegatronOverrun => KeySet::of(&[Key::RecomputeTogether, Key::AccountingVersion]),
             Self::Dense => DENSE,
             Self::DenseSplit => DENSE.with(Key::PlacementDenseFfn),
             Self::Spaced => KeySet::of(&[Key::LayersMoe, Key::LayersMoeEvery, Key::LayersList]),

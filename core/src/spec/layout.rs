@@ -322,7 +322,8 @@ words! {
     Recompute {
         /// Nothing: forward keeps all that backward needs.
         None = "none",
-        /// Everything but each block's input.
+        /// Everything but the input of each block, of each layer or of several together, as the accounting counts and
+        /// `recompute_together` says.
         Full = "full",
         /// What `modules` says (Megatron-LM's `--recompute-granularity selective`); under `accounting: torchtitan` what its
         /// own list of operations does not keep (`SelectiveAC`).
@@ -546,6 +547,10 @@ pub struct Layout {
     /// Under `recompute: full`, how many layers of each chunk, from its first on, are computed again (Megatron-LM's
     /// `--recompute-method block --recompute-num-layers`); 0 for all of them.
     pub recompute_layers: u64,
+    /// Under `recompute: full`, how many layers of a chunk, one behind the other, are computed again together, the last of them
+    /// fewer: forward keeps the input of the first alone, and backward holds what all of them save at once (Megatron-LM's
+    /// `--recompute-method uniform --recompute-num-layers`). 0 for each layer by itself, and under `paper` each of its blocks.
+    pub recompute_together: u64,
     /// Which modules, where not all are.
     pub modules: Modules,
     /// Load of the experts.
@@ -584,6 +589,7 @@ impl Layout {
         batch: Batch::DEFAULT,
         recompute: Recompute::None,
         recompute_layers: 0,
+        recompute_together: 0,
         modules: Modules::DEFAULT,
         routing: Routing::BALANCED,
         serving: Service::None,
@@ -620,6 +626,7 @@ impl Layout {
         Field { key: Key::Batch, value: kind(&[Kind::plain("batch", "Batch", Batch::FIELDS)]), required: true },
         Field { key: Key::Recompute, value: Value::Choice { words: Recompute::WORDS, kinds: &[] }, required: false },
         Field { key: Key::RecomputeLayers, value: Value::Number { min: 0 }, required: false },
+        Field { key: Key::RecomputeTogether, value: Value::Number { min: 0 }, required: false },
         Field {
             key: Key::Modules,
             value: kind(&[Kind::plain("modules", "Modules", Modules::FIELDS)]),

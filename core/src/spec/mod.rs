@@ -129,6 +129,7 @@ impl Spec {
             Key::Schedule,
             Key::Recompute,
             Key::RecomputeLayers,
+            Key::RecomputeTogether,
             Key::Target,
             Key::Device,
             Key::Headroom,
@@ -150,6 +151,7 @@ impl Spec {
         n.values[Key::Schedule as usize] = l.schedule as u64;
         n.values[Key::Recompute as usize] = l.recompute as u64;
         n.values[Key::RecomputeLayers as usize] = l.recompute_layers;
+        n.values[Key::RecomputeTogether as usize] = l.recompute_together;
         n.values[Key::Target as usize] = l.target as u64;
         n.values[Key::Device as usize] = l.device as u64;
         n.values[Key::Headroom as usize] = l.headroom.percent;
@@ -175,7 +177,8 @@ impl Spec {
                 Some(stage) => stage,
                 None => 0,
             };
-            n.listed = [list.layers(), list.mtp(), mtp_stage];
+            let common = if l.recompute_together > 0 { list.common() } else { 0 };
+            n.listed = [list.layers(), list.mtp(), mtp_stage, common];
         }
         l.zero.read(n);
         l.placement.read(n);
@@ -241,6 +244,7 @@ impl Spec {
             && (matches!(l.serving, Service::None) || l.serving.is_in_range())
             && l.accounting.is_in_range()
             && l.recompute_layers <= NUMBER_MAX
+            && l.recompute_together <= NUMBER_MAX
             && l.headroom.percent <= NUMBER_MAX
     }
 
@@ -265,6 +269,7 @@ impl Spec {
             Key::Schedule => l.schedule = Schedule::at(code),
             Key::Recompute => l.recompute = Recompute::at(code),
             Key::RecomputeLayers => l.recompute_layers = code,
+            Key::RecomputeTogether => l.recompute_together = code,
             Key::Target => l.target = Target::at(code),
             Key::Device => l.device = Device::at(code),
             Key::Headroom => l.headroom = percent(code),

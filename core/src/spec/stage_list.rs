@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use super::LayerList;
+use crate::stages::greatest;
 use crate::text::Text;
 
 /// The layers of every virtual stage, one by one: `Et|(tt|)*30mL` in Megatron-LM's notation
@@ -269,6 +270,16 @@ impl StageList {
     /// Decoder layers of all stages before one.
     pub(crate) const fn layers_before(&self, stage: u64) -> u64 {
         if stage == 0 { 0 } else { self.ends[stage as usize - 1] as u64 }
+    }
+
+    /// The most layers that divide those of each stage, 0 where none has any.
+    pub(crate) const fn common(&self) -> u64 {
+        let (mut common, mut stage) = (0, 0);
+        while stage < self.stages as u64 {
+            common = greatest(common, self.layers_of(stage));
+            stage += 1;
+        }
+        common
     }
 
     /// The list in the notation, as far as a text has room for it.

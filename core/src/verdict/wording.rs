@@ -58,6 +58,7 @@ const fn quantity(text: Text, quantity: Quantity, spec: &Spec) -> Text {
             joined(text, &[Key::LayersDense, Key::LayersMoe], "` + `")
         }
         Quantity::Layers => text.str("the number of layers in `layers.list`"),
+        Quantity::LayersOfChunks => text.str("the greatest common divisor of the layers of chunks"),
         Quantity::LayersOf(kind) => text.str("the number of layers with ").str(kind.name()).str(" in `layers.list`"),
         Quantity::CompressedLayers => text.str("the number of layers with compressed attention in `layers.list`"),
         Quantity::StartsWithMixer => text.str("the number of layers with a mixer in front in `layers.list`"),
@@ -217,6 +218,15 @@ impl Violation {
             }
             Rule::AtMost(Quantity::Sum(_), _) if matches!(law.when, When::Fp8DelayedModules) => {
                 assigned(text, self.at, spec).str(" does not go with `precision.compute: fp8_delayed`")
+            }
+            Rule::AtMost(a @ Quantity::Of(Key::RecomputeLayers), _) if matches!(law.when, When::Given(_)) => {
+                quantity(text, a, spec).str(" is not read beside `recompute_together`")
+            }
+            Rule::AtMost(Quantity::Of(key @ Key::RecomputeTogether), _)
+                if matches!(law.when, When::NoTogether | When::SeveralBlocks) =>
+            {
+                let text = assigned(text, key, spec).str(" does not go with ");
+                text.str(if matches!(law.when, When::NoTogether) { "this accounting" } else { "these layers" })
             }
             Rule::AtMost(a, Quantity::Just(0)) => quantity(text, a, spec).str(" is not read here"),
             Rule::AtMost(a, b) => limit(quantity(text, a, spec).str(" is more than "), a, b, spec),
@@ -469,9 +479,16 @@ const fn unread(of: Quantity, when: When) -> &'static str {
         (Quantity::Of(Key::BatchGroup), _) => "leave it out, or write `schedule: interleaved`",
         (Quantity::Of(Key::MeshCpInner), _) => "leave it out, or write `context: hierarchical`",
         (Quantity::Of(Key::AttentionFullEvery), When::NoWindow) => "leave it out, or write `window`",
-        (Quantity::Of(Key::RecomputeLayers), _) => "leave it out, or write `recompute: full`",
+        (Quantity::Of(Key::RecomputeLayers), When::Given(_)) => "leave out one of them",
+        (Quantity::Of(Key::RecomputeLayers | Key::RecomputeTogether), When::NotFull) => {
+            "leave it out, or write `recompute: full`"
+        }
+        (Quantity::Of(Key::RecomputeTogether), When::NoTogether) => {
+            "leave it out, or write `accounting: megatron_core` or `accounting: paper`"
+        }
         (Quantity::Of(Key::RoutingSkew), _) => "leave it out, or leave out `load`",
-        (Quantity::Of(Key::ZeroInstances | Key::AttentionFullEvery), _) => "leave it out",
+        (Quantity::Of(Key::ZeroInstances | Key::AttentionFullEvery), _)
+        | (Quantity::Of(Key::RecomputeTogether), When::SeveralBlocks) => "leave it out",
         (Quantity::Sum([Key::BatchSequence, ..]), _) => {
             "leave out `batch`: `serving` says how many requests there are, and of what context"
         }
@@ -720,6 +737,10 @@ const fn relieved(spec: &Spec, change: usize) -> (Spec, &'static str) {
             l.recompute_layers = 0;
             (trial, "`recompute_layers` left out")
         }
+        0 if l.recompute_together > 0 => {
+            l.recompute_together = 0;
+            (trial, "`recompute_together` left out")
+        }
         1 if least < ZeroStage::Optimizer as u8 => {
             l.zero = l.zero.at(ZeroStage::Optimizer);
             (trial, "`zero: optimizer`")
@@ -736,11 +757,15 @@ const fn relieved(spec: &Spec, change: usize) -> (Spec, &'static str) {
             l.mesh.ep = l.mesh.ep.saturating_mul(2);
             (trial, "`ep` doubled")
         }
+        5 if matches!(l.recompute, Recompute::Full) && l.recompute_layers + l.recompute_together == 0 => {
+            l.recompute_together = 2;
+            (trial, "`recompute_together: 2`")
+        }
         _ => (trial, ""),
     }
 }
 
-const CHANGES: usize = 5;
+const CHANGES: usize = 6;
 
 /// The longest context of as many requests, and the most requests of that context, that fit.
 const fn served_relief(mut text: Text, plan: &Plan, serving: &Serving) -> Text {

@@ -95,12 +95,18 @@ const _: () = {
             __at: ::core::primitive::usize,
             __laws: [::core::primitive::u128; 2],
         ) {
-            __enforce(__at, __laws, B, [996920996848811689546008438937225731, 524288], S)
+            __enforce(
+                __at,
+                __laws,
+                B,
+                [996920996848811689546008438937225731, 1048576],
+                S,
+            )
         }
         const _: () = e(
             119,
             [151115727451828646838272, 170141183460469231731687303715884105728],
         );
-        const _: () = __enforce_budget(162usize, B, S);
+        const _: () = __enforce_budget(171usize, B, S);
     }
 };

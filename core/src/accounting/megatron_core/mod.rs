@@ -10,7 +10,7 @@ mod fp8;
 mod held;
 mod works;
 
-use super::{block_output, gradient_copies, is_recomputed, is_rotary, pytorch, residual_streams, saved};
+use super::{block_output, gradient_copies, is_recomputed, is_rotary, is_together, pytorch, residual_streams, saved};
 use crate::counts::{Count, Counts, Part};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Sink};
 use crate::mixers::{At, Heads, Slot};
@@ -20,17 +20,20 @@ use crate::spec::{
     Backend, Compute, Context, CoreAttention, Dtype, GatedActivation, Implementation, Loss, MegatronCore,
     MegatronVersion, Modules, Recompute, Switch,
 };
+use crate::together::Held;
 
 const ONE: Dim = Dim::ONE;
 
 pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts: Counts, options: MegatronCore) {
     let of = Of { plan, sizes, options, compute: plan.spec().layout.precision.compute };
-    of.mixer(list, Slot::Attention, counts.mixers[0]);
-    of.mixer(list, Slot::Mixer, counts.mixers[1]);
-    of.mixer(list, Slot::Compressed, counts.mixers[2]);
-    of.mixer(list, Slot::Heavy, counts.mixers[3]);
-    of.dense(list, counts.dense);
-    of.moe(list, counts.moe);
+    let [attention, dense, moe] = &counts.again;
+    of.runs(list, counts.runs);
+    of.mixer(list, Slot::Attention, counts.mixers[0], attention);
+    of.mixer(list, Slot::Mixer, counts.mixers[1], attention);
+    of.mixer(list, Slot::Compressed, counts.mixers[2], attention);
+    of.mixer(list, Slot::Heavy, counts.mixers[3], attention);
+    of.dense(list, counts.dense, dense);
+    of.moe(list, counts.moe, moe);
     of.mtp(list, counts.mtp);
     of.first(list, counts.first);
     of.last(list, counts.last);
@@ -87,8 +90,18 @@ impl Of<'_> {
         self.sizes.own_streams()
     }
 
-    /// What so many blocks of a mixer save; under recomputation the layer's input, and while it is computed again all of it.
-    const fn mixer(self, list: &mut Sink<'_>, slot: Slot, count: Count) {
+    /// What is kept of layers that are computed again together: nothing of their routing, as of each by itself.
+    const fn runs(self, list: &mut Sink<'_>, count: Count) {
+        if is_together(self.plan) && count.there > 0 {
+            list.part(Part::Run);
+            let kept = saved(self.plan, count, self.source()).of(Module::Attention);
+            list.push(&kept, "layer input", self.kept_input());
+        }
+    }
+
+    /// What so many blocks of a mixer save; under recomputation the layer's input, and while it is computed again all of it,
+    /// and of the layers in front of it that are computed again with it.
+    const fn mixer(self, list: &mut Sink<'_>, slot: Slot, count: Count, held: &Held) {
         if count.there == 0 {
             return;
         }
@@ -96,10 +109,15 @@ impl Of<'_> {
         let (at, saved) = (At { plan: self.plan, sizes: self.sizes, slot }, saved(self.plan, count, self.source()));
         let backward = saved.transient(Lifetime::InBackward(slot.block())).of(Module::Attention);
         let is_recomputed = is_recomputed(self.plan);
-        if is_recomputed {
+        if is_recomputed && !is_together(self.plan) {
             list.push(&saved.of(Module::Attention), "layer input", self.kept_input());
         }
-        self.attention(list, at, if is_recomputed { &backward } else { &saved }, &backward);
+        if is_recomputed {
+            self.attention(list, at, &backward.times(held.attention), &backward);
+            self.beside(list, &backward, held.dense, held.moe);
+        } else {
+            self.attention(list, at, &saved, &backward);
+        }
         if let Some(heads) = at.heads() {
             if is_recomputed && !heads.is_latent && is_rotary(self.plan) {
                 // Every layer that is computed again reads the same.
@@ -113,14 +131,15 @@ impl Of<'_> {
         }
     }
 
-    const fn dense(self, list: &mut Sink<'_>, count: Count) {
+    const fn dense(self, list: &mut Sink<'_>, count: Count, held: &Held) {
         if count.there == 0 {
             return;
         }
         list.part(Part::Dense);
         let saved = saved(self.plan, count, self.source());
         let backward = saved.transient(Lifetime::InBackward(Block::Dense));
-        let kept = self.kept_of_layer(list, &saved, &backward);
+        let kept = &self.kept_of_layer(list, &saved, &backward, held.attention, held.dense);
+        self.beside(list, &backward, 0, held.moe);
         self.dense_ffn(list, kept, &backward);
         self.dense_works(list, &backward.of(Module::DenseFfn));
         if self.is_fp8() {
@@ -128,14 +147,15 @@ impl Of<'_> {
         }
     }
 
-    const fn moe(self, list: &mut Sink<'_>, count: Count) {
+    const fn moe(self, list: &mut Sink<'_>, count: Count, held: &Held) {
         if count.there == 0 {
             return;
         }
         list.part(Part::Moe);
         let saved = saved(self.plan, count, self.source());
         let backward = saved.transient(Lifetime::InBackward(Block::Moe));
-        let kept = self.kept_of_layer(list, &saved, &backward);
+        let kept = &self.kept_of_layer(list, &saved, &backward, held.attention, held.moe);
+        self.beside(list, &backward, held.dense, 0);
         self.experts(list, kept, &backward);
         self.dispatchers(list, count.there);
         self.experts_work(list, &backward.transient(Lifetime::InForward(Block::Moe)), &backward);
@@ -145,13 +165,35 @@ impl Of<'_> {
     }
 
     /// How what a feed-forward network saves is kept: until backward, or, in a layer that is computed again as a whole, while
-    /// it is, and its attention beside it. A law lets only models of one attention in there.
-    const fn kept_of_layer<'e>(self, list: &mut Sink<'_>, saved: &'e Entry, backward: &'e Entry) -> &'e Entry {
+    /// it is, so many of them, and so many layers' attention beside it. A law lets only models of one attention in there.
+    const fn kept_of_layer(
+        self,
+        list: &mut Sink<'_>,
+        saved: &Entry,
+        backward: &Entry,
+        attention: u64,
+        networks: u64,
+    ) -> Entry {
         if !is_recomputed(self.plan) {
-            return saved;
+            return *saved;
         }
-        self.attention(list, At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention }, backward, backward);
-        backward
+        let at = At { plan: self.plan, sizes: self.sizes, slot: Slot::Attention };
+        self.attention(list, at, &backward.times(attention), backward);
+        backward.times(networks)
+    }
+
+    /// What the networks save of layers in front of a block that are computed again with it. What they themselves compute
+    /// again while they run is not there.
+    const fn beside(self, list: &mut Sink<'_>, backward: &Entry, dense: u64, moe: u64) {
+        if !is_together(self.plan) {
+            return;
+        }
+        if dense > 0 {
+            self.dense_ffn(list, &backward.times(dense), &backward.times(0));
+        }
+        if moe > 0 {
+            self.experts(list, &backward.times(moe), &backward.times(0));
+        }
     }
 
     /// What a norm in front of a block keeps: its input; for each row in fp32 the reciprocal of its deviation, one that centres

@@ -19,7 +19,7 @@ pub(super) fn read(fields: &mut Fields<'_>, run: &MegatronRun, spec: &mut Spec) 
     let is_sharded = fields.switch("use-distributed-optimizer", Switch::Off).is_on();
     let instances = fields.optional("num-distributed-optimizer-instances").unwrap_or(1);
     let state = if is_sharded { ZeroStage::Optimizer } else { ZeroStage::None };
-    let (recompute, recompute_layers) = recompute(fields);
+    let (recompute, [recompute_layers, recompute_together]) = recompute(fields);
     spec.layout = Layout {
         mesh,
         stages,
@@ -33,6 +33,7 @@ pub(super) fn read(fields: &mut Fields<'_>, run: &MegatronRun, spec: &mut Spec) 
         batch: batch(fields, &mesh),
         recompute,
         recompute_layers,
+        recompute_together,
         modules: if recompute == Recompute::Selective { modules(fields) } else { Modules::DEFAULT },
         routing: routing(fields),
         accounting: Accounting::MegatronCore(accounting(fields, run, spec.architecture.layers.gated)),
@@ -167,31 +168,36 @@ fn batch(fields: &mut Fields<'_>, mesh: &Mesh) -> Batch {
     Batch { sequence, micro, count: global.checked_div(each).unwrap_or(1).max(1), ..Batch::DEFAULT }
 }
 
-/// Of whole layers also how many: 0 for all.
-fn recompute(fields: &mut Fields<'_>) -> (Recompute, u64) {
+/// Of whole layers also how many are computed again, 0 for all, and how many together, 0 for each by itself.
+fn recompute(fields: &mut Fields<'_>) -> (Recompute, [u64; 2]) {
     let words = &[r#""selective""#, r#""full""#];
     let granularity = fields.word("recompute-granularity", words);
     if fields.switch("recompute-activations", Switch::Off).is_on() {
-        return (Recompute::Selective, 0);
+        return (Recompute::Selective, [0; 2]);
     }
     match granularity {
-        Some(0) => (Recompute::Selective, 0),
-        // The first so many layers of each chunk; of none nothing.
-        Some(_) if fields.is("recompute-method", "block") => match fields.optional("recompute-num-layers") {
-            Some(0) => (Recompute::None, 0),
-            Some(layers) => (Recompute::Full, layers),
-            None => (Recompute::Full, 1),
-        },
+        Some(0) => (Recompute::Selective, [0; 2]),
         Some(_) => {
-            // Blocks of several layers keep fewer inputs.
-            fields.word("recompute-method", &[r#""uniform""#]);
-            fields.word("recompute-num-layers", &["1"]);
-            (Recompute::Full, 0)
+            let is_block = fields.word("recompute-method", &[r#""uniform""#, r#""block""#]) == Some(1);
+            let layers = fields.optional("recompute-num-layers").unwrap_or(1);
+            match (is_block, layers) {
+                // The first so many layers of each chunk; of none nothing.
+                (true, 0) => (Recompute::None, [0; 2]),
+                (true, layers) => (Recompute::Full, [layers, 0]),
+                // Runs of no layers never end.
+                (false, 0) => {
+                    let how = "is the length of runs of layers, none of which is empty".to_owned();
+                    fields.contradicts("recompute-num-layers", &["recompute-method"], how);
+                    (Recompute::Full, [0; 2])
+                }
+                (false, 1) => (Recompute::Full, [0; 2]),
+                (false, layers) => (Recompute::Full, [0, layers]),
+            }
         }
         None => {
             fields.pass("recompute-method");
             fields.pass("recompute-num-layers");
-            (Recompute::None, 0)
+            (Recompute::None, [0; 2])
         }
     }
 }

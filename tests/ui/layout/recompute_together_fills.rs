@@ -1,0 +1,32 @@
+// recompute-together-fills: stages of four layers, the last of one, in runs of two.
+use moe_model::moe_model;
+
+moe_model! {
+    /// DeepSeek-V3 under the layout analysed in arXiv:2502.07846.
+    pub struct DeepSeekV3;
+
+    hidden: 7168,
+    vocab: 129_280,
+    layers: layers { dense: 3, moe: 58, ffn: 18_432 },
+    attention: mla { heads: 128, q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128 },
+    experts: experts {
+        routed: 256, shared: 1, active: 8, ffn: 2048, groups: 8, active_groups: 4, correction_bias: on,
+    },
+
+    /// The paper's.
+    layout Paper: layout {
+        mesh: mesh { dp: 32, tp: 2, pp: 16, ep: 8, etp: 1, sequence_parallel: on },
+        stages: stages { first: 4, last: 1 },
+        schedule: one_f_one_b,
+        zero: optimizer,
+        placement: placement { query_rope: replicated, shared_experts: replicated },
+        precision: precision { weights: bf16, gradients: fp32, master: fp32, moments: bf16 },
+        batch: batch { sequence: 4096, micro: 1, count: 32 },
+        recompute: full,
+        recompute_together: 2,
+        routing: dropless { skew: 1.0 },
+        accounting: megatron_core { version: v0_16 },
+    },
+}
+
+fn main() {}
