@@ -29,13 +29,12 @@ mod wrapped;
 use behind::Behind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;
-use folder::Folder;
+use folder::{ADAMW, Folder, Tokens};
 use moe_model::gpu::comm::Carrier;
 use moe_model::gpu::comm::threads::{self, PATIENCE};
 use moe_model::gpu::hub::{Checkpoint, Sliced};
-use moe_model::gpu::ops::adamw::AdamW;
 use moe_model::gpu::shapes::Dynamic;
-use moe_model::gpu::step::{Batch, Place, Step};
+use moe_model::gpu::step::{Place, Step};
 use moe_model::gpu::{Host, StepError};
 use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero};
 use moe_model::{Bytes, Coordinates, Phase, Plan};
@@ -46,8 +45,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const ADAMW: AdamW = AdamW { lr: 1e-3, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1 };
-
 /// The one buffer of a model.
 const CORRECTION_BIAS: &str = "mlp.gate.e_score_correction_bias";
 
@@ -57,26 +54,6 @@ fn main() -> ExitCode {
         Ok((text, true)) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
         Ok((text, false)) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::from(1)),
         Err(text) => exit(writeln!(io::stderr(), "error: {text}"), ExitCode::from(2)),
-    }
-}
-
-/// The part of a batch that each replica has, by the number of a micro-batch among those of all.
-struct Part<'f>(&'f Folder);
-
-impl Part<'_> {
-    fn copy(of: &[i64], micro_batch: u64, out: &mut [i64]) {
-        let first = usize::try_from(micro_batch).expect("micro-batches are few") * out.len();
-        out.copy_from_slice(&of[first..][..out.len()]);
-    }
-}
-
-impl Batch for Part<'_> {
-    fn ids(&mut self, micro_batch: u64, out: &mut [i64]) {
-        Self::copy(&self.0.ids, micro_batch, out);
-    }
-
-    fn labels(&mut self, micro_batch: u64, out: &mut [i64]) {
-        Self::copy(&self.0.labels, micro_batch, out);
     }
 }
 
@@ -267,7 +244,7 @@ fn rank_of(
     if let Some(folder) = between.load {
         step.load(folder).map_err(said)?;
     } else {
-        first = step.gradients(&mut Part(folder), None).map_err(said)?.loss;
+        first = step.gradients(&mut Tokens(folder), None).map_err(said)?.loss;
         // The update sums them over ranks first.
         step.update(ADAMW).map_err(said)?;
         step.each_gradient(&mut |place, values| gradients.see(place, values)).map_err(said)?;
@@ -276,7 +253,7 @@ fn rank_of(
     if let Some(folder) = between.save {
         step.save(folder).map_err(said)?;
     }
-    let second = step.train(&mut Part(folder), ADAMW).map_err(said)?.loss;
+    let second = step.train(&mut Tokens(folder), ADAMW).map_err(said)?.loss;
     let mut weights = deviation("after2.");
     step.weights(&mut |place, values| {
         // Buffers are none of the optimizer's.

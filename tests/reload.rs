@@ -6,14 +6,13 @@
 #[allow(dead_code)] // what compares values
 mod folder;
 
-use folder::Folder;
+use folder::{ADAMW, Folder, Tokens};
 use moe_model::checkpoint::Kind;
 use moe_model::gpu::checkpoint::Saved;
 use moe_model::gpu::comm::threads::{self, PATIENCE};
 use moe_model::gpu::hub::{self, Checkpoint, Sliced};
-use moe_model::gpu::ops::adamw::AdamW;
 use moe_model::gpu::shapes::Dynamic;
-use moe_model::gpu::step::{Batch, Place, Source, Step};
+use moe_model::gpu::step::{Place, Source, Step};
 use moe_model::gpu::{Host, StepError};
 use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Spec, Stages, Switch, Zero};
 use moe_model::{Bytes, Plan};
@@ -22,8 +21,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
-
-const ADAMW: AdamW = AdamW { lr: 1e-3, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1 };
 
 type Rank = Step<Host, Dynamic, f32, f32>;
 
@@ -73,26 +70,6 @@ fn plans(folder: &Folder) -> Vec<Plan> {
     (0..).zip(meshes).filter_map(of).collect()
 }
 
-/// The batch of all replicas.
-struct Part<'f>(&'f Folder);
-
-impl Part<'_> {
-    fn copy(of: &[i64], micro_batch: u64, out: &mut [i64]) {
-        let first = usize::try_from(micro_batch).expect("micro-batches are few") * out.len();
-        out.copy_from_slice(&of[first..][..out.len()]);
-    }
-}
-
-impl Batch for Part<'_> {
-    fn ids(&mut self, micro_batch: u64, out: &mut [i64]) {
-        Self::copy(&self.0.ids, micro_batch, out);
-    }
-
-    fn labels(&mut self, micro_batch: u64, out: &mut [i64]) {
-        Self::copy(&self.0.labels, micro_batch, out);
-    }
-}
-
 /// Weights that are to be read over.
 struct Ones;
 
@@ -132,7 +109,7 @@ fn mean(losses: &[Option<f64>]) -> f64 {
 }
 
 fn loss(step: &mut Rank, folder: &Folder) -> Result<Option<f64>, StepError> {
-    Ok(step.gradients(&mut Part(folder), None)?.loss)
+    Ok(step.gradients(&mut Tokens(folder), None)?.loss)
 }
 
 /// The loss that transformers computes.
@@ -162,14 +139,14 @@ fn the_loss_of_tiny_models() {
             assert!((read - whole).abs() <= folder.tolerance("loss"), "{name}: {read}, not {whole}: {meshes:?}");
             // Behind a step, with an optimizer that has seen one.
             let before = world(&folder, one, Some(&weights), |step| {
-                step.train(&mut Part(&folder), ADAMW)?;
+                step.train(&mut Tokens(&folder), ADAMW)?;
                 step.save(&at)?;
-                let second = step.train(&mut Part(&folder), ADAMW)?.loss;
+                let second = step.train(&mut Tokens(&folder), ADAMW)?.loss;
                 Ok((second, loss(step, &folder)?))
             });
             let behind = world(&folder, other, None, |step| {
                 step.load(&at)?;
-                let second = step.train(&mut Part(&folder), ADAMW)?.loss;
+                let second = step.train(&mut Tokens(&folder), ADAMW)?.loss;
                 Ok((second, loss(step, &folder)?))
             });
             for of in [|pair: &(Option<f64>, Option<f64>)| pair.0, |pair: &(Option<f64>, Option<f64>)| pair.1] {

@@ -1,11 +1,16 @@
-//! The files of a folder, and the tolerances that go with them.
+//! The files of a folder: a model, its batch, how it is trained, and the tolerances that go with what is expected.
 
 use moe_model::config::Config;
 use moe_model::gpu::Numerics;
+use moe_model::gpu::ops::adamw::AdamW;
+use moe_model::gpu::step::Batch;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+
+/// What expected weights were trained with.
+pub(crate) const ADAMW: AdamW = AdamW { lr: 1e-3, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1 };
 
 /// What a folder holds.
 pub(crate) struct Folder {
@@ -67,4 +72,24 @@ fn integers(file: &SafeTensors<'_>, name: &str) -> Result<(Vec<i64>, Vec<usize>)
     }
     let values = tensor.data().as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect();
     Ok((values, tensor.shape().to_vec()))
+}
+
+/// The batch of a folder, of which each micro-batch of all replicas has its part, by its number.
+pub(crate) struct Tokens<'f>(pub(crate) &'f Folder);
+
+impl Tokens<'_> {
+    fn copy(of: &[i64], micro_batch: u64, out: &mut [i64]) {
+        let first = usize::try_from(micro_batch).expect("micro-batches are few") * out.len();
+        out.copy_from_slice(&of[first..][..out.len()]);
+    }
+}
+
+impl Batch for Tokens<'_> {
+    fn ids(&mut self, micro_batch: u64, out: &mut [i64]) {
+        Self::copy(&self.0.ids, micro_batch, out);
+    }
+
+    fn labels(&mut self, micro_batch: u64, out: &mut [i64]) {
+        Self::copy(&self.0.labels, micro_batch, out);
+    }
 }

@@ -3,31 +3,15 @@
 
 use crate::behind::Behind;
 use crate::compare::{Group, Report};
-use crate::folder::Folder;
+use crate::folder::{ADAMW, Folder, Tokens};
 use moe_model::gpu::hub::Checkpoint;
-use moe_model::gpu::ops::adamw::AdamW;
 use moe_model::gpu::shapes::Dynamic;
-use moe_model::gpu::step::{Batch, Place, Seen, Step};
+use moe_model::gpu::step::{Place, Seen, Step};
 use moe_model::gpu::{Device, StepError};
 use moe_model::spec::{self, Accounting, Dtype, Precision, Spec};
 use moe_model::{Phase, Plan};
 use safetensors::{Dtype as Format, SafeTensors};
 use std::collections::BTreeSet;
-
-const ADAMW: AdamW = AdamW { lr: 1e-3, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1 };
-
-/// What the folder says of the batch.
-struct Tokens<'f>(&'f Folder);
-
-impl Batch for Tokens<'_> {
-    fn ids(&mut self, _: u64, out: &mut [i64]) {
-        out.copy_from_slice(&self.0.ids);
-    }
-
-    fn labels(&mut self, _: u64, out: &mut [i64]) {
-        out.copy_from_slice(&self.0.labels);
-    }
-}
 
 /// The whole model on one rank, all in single precision.
 fn plan(folder: &Folder) -> Result<Plan, String> {
