@@ -843,12 +843,13 @@ fn weights_one_by_one() {
             let Ok(holdings) = plan.holdings(stage) else { continue };
             count += 1;
             let (mut listed, mut counted) = (BTreeMap::new(), BTreeMap::new());
-            let mut groups = [0, 0];
+            let (mut groups, mut starts) = ([0, 0], [0, 0]);
             for holding in holdings.iter().filter(|holding| !holding.is_buffer) {
                 *listed.entry(holding.name).or_insert(0) += holding.elements();
-                let group = &mut groups[usize::from(holding.expert_group)];
-                assert_eq!(holding.start, *group, "{}: behind the one in front of it", holding.name);
-                *group += holding.elements();
+                let group = usize::from(holding.expert_group);
+                assert_eq!(holding.start, starts[group], "{}: behind the one in front of it", holding.name);
+                starts[group] += holding.elements().div_ceil(holding.shards);
+                groups[group] += holding.elements();
             }
             let inventory = plan.inventory(stage);
             for entry in inventory.iter().filter(|entry| entry.role == Role::Weight) {
@@ -860,9 +861,20 @@ fn weights_one_by_one() {
             }
             for (expert, parameters) in [false, true].into_iter().zip(groups) {
                 let state = inventory.iter().find(|e| e.role == Role::MasterWeight && e.expert_group == expert);
-                let held = plan.ranks_of_stage(stage).map(|rank| plan.state(rank, expert, parameters));
-                let most = held.map(|range| range.end - range.start).max();
-                assert_eq!(most.filter(|most| *most > 0), state.map(moe_model::Entry::local_elements));
+                let of_group = || holdings.iter().filter(|of| !of.is_buffer && of.expert_group == expert);
+                let shares = plan.ranks_of_stage(stage).map(|rank| {
+                    let replica = plan.replica(rank, expert);
+                    let cut = |of| plan.cut(of, parameters, ZeroStage::Optimizer).share(replica);
+                    let mut next = None;
+                    let each = of_group().map(cut).filter(|share| !share.elements.is_empty()).map(|share| {
+                        assert!(next.is_none_or(|next| next <= share.at), "one behind the other");
+                        let len = share.elements.end - share.elements.start;
+                        next = Some(share.at + len);
+                        len
+                    });
+                    each.sum::<u64>()
+                });
+                assert_eq!(shares.max().filter(|most| *most > 0), state.map(moe_model::Entry::local_elements));
             }
         }
     }

@@ -39,7 +39,8 @@ pub struct Holding {
     pub expert_group: bool,
     /// Whether it is a copy of the embedding table, as a head of another stage may be.
     pub is_table: bool,
-    /// Its first element in the flat buffers of its ZeRO group; 0 of a buffer.
+    /// Where it begins in the flat buffers of its ZeRO group; where replicas share its storage, where a rank's part of it
+    /// does. 0 of a buffer.
     pub start: u64,
     /// Its dimensions, as files have them: heads and what each has are one, weights of all experts of a layer one tensor.
     pub axes: Vec<Axis>,
@@ -88,6 +89,60 @@ impl fmt::Display for Part {
             write!(f, "{}{start}..{}", if i == 0 { "" } else { ", " }, start.saturating_add(*len))?;
         }
         f.write_str("]")
+    }
+}
+
+/// How replicas share out a weight, its gradient or its state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    elements: u64,
+    start: u64,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// Each has all of it.
+    Whole,
+    /// The flat buffer of its group is cut into parts of so many elements, wherever they end.
+    Buffer { each: u64 },
+    /// It is cut by itself into parts of so many elements.
+    Itself { each: u64 },
+}
+
+/// What of a weight a replica has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Which of its elements.
+    pub elements: Range<u64>,
+    /// Where the first of them stands in the replica's flat buffer.
+    pub at: u64,
+}
+
+impl Cut {
+    /// What a replica has, numbered among those that share; an empty range if it has nothing.
+    #[must_use]
+    pub fn share(self, replica: u64) -> Share {
+        let Self { elements, start, how } = self;
+        match how {
+            How::Whole => Share { elements: Range { start: 0, end: elements }, at: start },
+            How::Buffer { each } => {
+                // The last part ends with padding.
+                let [first, end] = [replica, replica + 1].map(|replica| replica * each);
+                let [from, to] = [first, end].map(|place| place.saturating_sub(start).min(elements));
+                Share { elements: from..to, at: if from < to { start + from - first } else { 0 } }
+            }
+            How::Itself { each } => {
+                let [from, to] = [replica, replica + 1].map(|replica| (replica * each).min(elements));
+                Share { elements: from..to, at: start }
+            }
+        }
+    }
+
+    /// Whether each replica has all of it.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        matches!(self.how, How::Whole)
     }
 }
 
@@ -171,29 +226,26 @@ impl Plan {
         Ok(list.holdings)
     }
 
-    /// The flat buffers of the optimizer state of a rank: which of the parameters of a ZeRO group, so many of them, the rank
-    /// keeps the state of.
+    /// How replicas share out what is sharded from a ZeRO stage on, of a weight whose group has so many parameters on a rank.
+    #[must_use]
+    pub fn cut(&self, of: &Holding, parameters: u64, from: ZeroStage) -> Cut {
+        let each = weights::flat_share(parameters, self, of.expert_group, from);
+        let how = if of.shards > 1 {
+            How::Itself { each: of.elements().div_ceil(of.shards) }
+        } else if each < parameters {
+            How::Buffer { each }
+        } else {
+            How::Whole
+        };
+        Cut { elements: of.elements(), start: of.start, how }
+    }
+
+    /// Which of the replicas that share the state of dense parameters, or of experts, a rank is.
     ///
     /// # Panics
     /// If there are not so many ranks.
     #[must_use]
-    pub fn state(&self, rank: u64, expert: bool, parameters: u64) -> Range<u64> {
-        self.shard(self.replica(rank, expert), expert, parameters, ZeroStage::Optimizer)
-    }
-
-    /// Which of the parameters of a group a replica keeps something of that is sharded from a ZeRO stage on.
-    pub(crate) fn shard(&self, replica: u64, expert: bool, parameters: u64, from: ZeroStage) -> Range<u64> {
-        let each = weights::share(parameters, self, expert, from);
-        if each == parameters {
-            return Range { start: 0, end: parameters };
-        }
-        // The last one ends with padding.
-        let [start, end] = [replica, replica + 1].map(|replica| (replica * each).min(parameters));
-        start..end
-    }
-
-    /// Which of the replicas that share the state of dense parameters, or of experts, a rank is.
-    pub(crate) fn replica(&self, rank: u64, expert: bool) -> u64 {
+    pub fn replica(&self, rank: u64, expert: bool) -> u64 {
         let group = if expert { Group::Edp } else { Group::CpDp };
         self.place(group, rank) % self.replicas(expert).max(1)
     }
@@ -339,7 +391,7 @@ impl List<'_> {
             if !holding.is_buffer {
                 let group = &mut self.starts[usize::from(holding.expert_group)];
                 next = *group;
-                *group += holding.elements();
+                *group += holding.elements().div_ceil(holding.shards);
             }
             self.holdings.push(Holding { layer, block, chunk: self.chunk, start: next, ..holding });
         }

@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::counts::{Counts, Part};
 use crate::mixers::cache::Kept;
 use crate::plan::Plan;
-use crate::saturating::mul;
+use crate::saturating::{add, mul};
 use crate::serving;
 use crate::sizes::Dim;
 use crate::spec::{Dtype, ZeroGroups};
@@ -335,6 +335,8 @@ pub struct Entry {
     pub source: &'static str,
     /// Whether its module is part of what replaces the dense network: asked once for many entries.
     pub(crate) is_moe: bool,
+    /// Elements of parts of the same tensor in front of this one: replicas that share its storage round up once.
+    pub(crate) before: u64,
 }
 
 impl Entry {
@@ -352,6 +354,7 @@ impl Entry {
         lifetime: Lifetime::Always,
         source: "",
         is_moe: false,
+        before: 0,
     };
 
     /// Elements over all ranks of a replica, of one such tensor.
@@ -381,8 +384,12 @@ impl Entry {
     }
 
     const fn bytes_of(&self, count: u64) -> Bytes {
-        let local = self.local_elements();
-        let held = if self.shards == 1 { local } else { local.div_ceil(self.shards) };
+        let (local, before) = (self.local_elements(), self.before);
+        let held = if self.shards == 1 {
+            local
+        } else {
+            add(before, local).div_ceil(self.shards) - before.div_ceil(self.shards)
+        };
         Bytes::new(mul(mul(count, self.element.bytes), held))
     }
 
@@ -460,6 +467,9 @@ impl Turns {
     pub(crate) const NONE: Self = Self { of: [0; Part::COUNT] };
 }
 
+/// Part of a tensor, by its name.
+type Named = (&'static str, [Dim; 4]);
+
 impl<'l> Sink<'l> {
     /// With no room, only sums are kept.
     pub(crate) const fn new(entries: &'l mut [Entry]) -> Self {
@@ -487,6 +497,11 @@ impl<'l> Sink<'l> {
             left_out: Turns::NONE,
             turns: 0,
         }
+    }
+
+    /// How many entries are listed.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
     }
 
     /// What follows is listed without what parts share.
@@ -518,7 +533,12 @@ impl<'l> Sink<'l> {
         // Four numbers of a declaration, or fewer and a sum or product of two: see `NUMBER_MAX`.
         let [a, b, c, d] = &shape;
         let elements = a.local as u128 * b.local as u128 * c.local as u128 * d.local as u128;
-        let held = if common.shards == 1 { elements } else { elements.div_ceil(common.shards as u128) };
+        let held = if common.shards == 1 {
+            elements
+        } else {
+            let (before, shards) = (common.before as u128, common.shards as u128);
+            (before + elements).div_ceil(shards) - before.div_ceil(shards)
+        };
         let held = if held > u64::MAX as u128 { u64::MAX as u128 } else { held };
         let bytes = held * (common.element.bytes * common.count) as u128;
         // The role follows from the lifetime, but for what always stands.
@@ -536,6 +556,7 @@ impl<'l> Sink<'l> {
         if let Role::Weight = common.role {
             let elements = elements * common.count as u128;
             tally.grouped[common.expert_group as usize] += elements;
+            tally.shares[common.expert_group as usize] += held * common.count as u128;
             if common.is_moe {
                 tally.moe += elements;
             } else {
@@ -556,6 +577,18 @@ impl<'l> Sink<'l> {
         if self.len > listed {
             self.entries[listed].part = part;
         }
+    }
+
+    /// Appends two entries that are one tensor's parts.
+    pub(crate) const fn push_two(&mut self, common: &Entry, name: &'static str, first: Named, second: Named) {
+        self.push_part(common, name, first.0, first.1);
+        if common.shards == 1 {
+            self.push_part(common, name, second.0, second.1);
+            return;
+        }
+        let mut rest = *common;
+        rest.before = Entry { shape: first.1, ..*common }.local_elements();
+        self.push_part(&rest, name, second.0, second.1);
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Tally {
     pub(crate) non_moe: u128,
     /// Parameters by ZeRO group: dense, expert.
     pub(crate) grouped: [u128; 2],
+    /// What of them the rank holds, where replicas share out weights too.
+    pub(crate) shares: [u128; 2],
     /// What stands from loading to the end, by role.
     pub(crate) always: [u128; ROLES],
     /// Activations of one micro-batch, in all chunks.
@@ -81,6 +83,7 @@ impl Tally {
         moe: 0,
         non_moe: 0,
         grouped: [0; 2],
+        shares: [0; 2],
         always: [0; ROLES],
         micro_batch: 0,
         stored: 0,
@@ -109,6 +112,8 @@ impl Tally {
         self.non_moe += one.non_moe * count;
         self.grouped[0] += one.grouped[0] * count;
         self.grouped[1] += one.grouped[1] * count;
+        self.shares[0] += one.shares[0] * count;
+        self.shares[1] += one.shares[1] * count;
         // Of what always stands, parts hold weights and workspaces: the state of all of them is listed together.
         self.always[Role::Weight as usize] += one.always[Role::Weight as usize] * count;
         self.always[Role::Workspace as usize] += one.always[Role::Workspace as usize] * count;

@@ -1,15 +1,16 @@
 //! What a rank of the reference step sends to others in a step, collective by collective. The step's communicator counts
 //! what it sends, and worlds hold the two against each other.
 
+mod replicas;
+
 use crate::bytes::Bytes;
 use crate::cost::{own_tokens, to_others, tokens};
 use crate::counts::Counts;
 use crate::groups::{Coordinates, Group};
-use crate::inventory::{Entry, Inventory, Role};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes};
-use crate::spec::{Accounting, Attention, Recompute, Routing, ZeroStage};
+use crate::spec::{Accounting, Attention, Recompute, Routing};
 use alloc::vec::Vec;
 
 /// What ranks of a group do together.
@@ -124,7 +125,8 @@ impl Plan {
         }
     }
 
-    /// What a rank of the reference step sends to others in a step; `None` for a layout that is not of its accounting.
+    /// What a rank of the reference step sends to others in a step; `None` for a layout that is not of its accounting, or does
+    /// not say what of each tensor ranks hold.
     ///
     /// ```
     /// use moe_model_core::preset::MIXTRAL_8X7B;
@@ -152,10 +154,11 @@ impl Plan {
         if !matches!(self.spec().layout.accounting, Accounting::Reference(_)) || self.spec().layout.served().is_some() {
             return None;
         }
+        let holdings = self.holdings(self.coordinates(rank).pp).ok()?;
         let mut of = Of::new(self, rank);
         of.blocks();
         of.pipeline();
-        of.gradients();
+        of.gradients(holdings);
         of.list.retain(|sent| sent.total() > Bytes::ZERO);
         Some(of.list)
     }
@@ -191,7 +194,11 @@ impl<'p> Of<'p> {
     }
 
     fn push(&mut self, group: Group, operation: Operation, what: &'static str, bytes: u64, times: u64) {
-        self.list.push(Sent { group, operation, what, bytes: Bytes::new(bytes), times });
+        let new = Sent { group, operation, what, bytes: Bytes::new(bytes), times };
+        match self.list.iter_mut().find(|sent| Sent { times, ..**sent } == new) {
+            Some(sent) => sent.times = add(sent.times, times),
+            None => self.list.push(new),
+        }
     }
 
     /// Micro-batches of a step.
@@ -324,9 +331,9 @@ impl<'p> Of<'p> {
         self.push(Group::Tp, Operation::AllGather, WHAT, to_others(columns, tp), times);
     }
 
-    /// Hidden states to the next stage, and their gradients to the one in front; gradients of a table on two stages.
+    /// Hidden states to the next stage, and their gradients to the one in front.
     fn pipeline(&mut self) {
-        let (plan, architecture) = (self.plan, &self.plan.spec().architecture);
+        let plan = self.plan;
         let hidden = mul(mul(own_tokens(&self.sizes), self.sizes.hidden.local), self.element);
         for chunk in 0..plan.chunks() {
             let chunk = plan.chunk(self.at.pp, chunk);
@@ -334,59 +341,14 @@ impl<'p> Of<'p> {
             self.push(Group::Pp, Operation::Send, "hidden states", hidden, mul(forward, self.micro_batches()));
             self.push(Group::Pp, Operation::Send, "their gradients", hidden, mul(backward, self.micro_batches()));
         }
+    }
+
+    /// Whether it holds a table that the other end of the pipeline holds too.
+    fn has_table_twice(&self) -> bool {
+        let (plan, architecture) = (self.plan, &self.plan.spec().architecture);
         let is_end = self.at.pp == 0 || self.at.pp == plan.stages() - 1;
         let is_shared = architecture.tied_embeddings.is_on() || plan.counted_mtp() > 0;
-        if is_end && is_shared && plan.stages() > 1 {
-            let table = mul(mul(self.sizes.vocab.local, self.sizes.hidden.local), FP32);
-            self.push(Group::Pp, Operation::Send, "gradients of a table", table, 1);
-        }
-    }
-
-    /// Sums of gradients over tensor-parallel ranks and over replicas, and weights that each replica updates its share of.
-    fn gradients(&mut self) {
-        let plan = self.plan;
-        let mut weights: Vec<(&'static str, u64, u64)> = Vec::new();
-        for entry in &Inventory::of_weights(plan, self.counts) {
-            let elements = entry.local_elements();
-            // Parts of one tensor that the layout treats apart are summed together.
-            match weights.iter_mut().find(|(name, ..)| *name == entry.name && !entry.part.is_empty()) {
-                Some((_, all, _)) => *all = add(*all, elements),
-                None => weights.push((entry.name, elements, entry.count)),
-            }
-        }
-        for (name, elements, times) in weights {
-            self.all_reduce(Group::Tp, (name, times), elements, FP32, plan.gradient_parts(name));
-        }
-        for expert in [false, true] {
-            self.replicas(expert);
-        }
-    }
-
-    fn replicas(&mut self, expert: bool) {
-        let zero = self.plan.spec().layout.zero;
-        let (group, stage) = if expert { (Group::Edp, zero.expert) } else { (Group::CpDp, zero.dense) };
-        let what = if expert { "gradients of experts" } else { "gradients" };
-        let Some([all, shard]) = self.flat(expert) else { return };
-        let count = self.plan.group(group, self.rank).count;
-        if matches!(stage, ZeroStage::None) {
-            self.all_reduce(group, (what, 1), all, FP32, count);
-            return;
-        }
-        let first = mul(self.plan.place(group, self.rank), shard);
-        let own = all.min(add(first, shard)) - all.min(first);
-        self.push(group, Operation::ReduceScatter, what, mul(all - own, FP32), 1);
-        let what = if expert { "weights of experts" } else { "weights" };
-        self.push(group, Operation::AllGather, what, mul(mul(own, count - 1), self.element), 1);
-    }
-
-    /// The parameters of a group, and how many a rank keeps the state of.
-    fn flat(&self, expert: bool) -> Option<[u64; 2]> {
-        let inventory = self.plan.inventory(self.at.pp);
-        let of = |role| {
-            let entry = inventory.iter().find(|entry| entry.role == role && entry.expert_group == expert);
-            entry.map(Entry::local_elements)
-        };
-        Some([of(Role::Gradient)?, of(Role::MasterWeight)?])
+        is_end && is_shared && plan.stages() > 1
     }
 }
 

@@ -230,11 +230,10 @@ pub(crate) const fn list_buffers(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes
 }
 
 /// What the weights of one module share.
-const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
+pub(crate) const fn weight(plan: &Plan, module: Module, count: u64) -> Entry {
     let layout = &plan.spec().layout;
     let expert_group = module.is_expert_group(layout.zero.groups);
-    // Gathered and freed one by one, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP); a tensor listed in
-    // parts counts as several.
+    // Gathered and freed one by one, so each is padded by itself (DeepSpeed ZeRO-3, PyTorch FSDP).
     let is_sharded = matches!(zero_stage(plan, expert_group), ZeroStage::Parameters);
     let mut entry = Entry::NONE;
     (entry.module, entry.is_moe) = (module, module.is_moe());
@@ -347,14 +346,11 @@ pub(crate) const fn list_states(list: &mut Sink<'_>, plan: &Plan) {
 
 /// Adds gradients and optimizer state to the sums of weights. Each group has two lengths, so that not each of the states
 /// is measured, which const evaluation would notice.
-#[allow(clippy::cast_possible_truncation)] // compared in front of it
 pub(crate) const fn add_states(tally: &mut Tally, plan: &Plan) {
     let (formats, mut group) = (formats(plan), 0);
     while group < 2 {
-        let parameters = tally.grouped[group];
-        let parameters = if parameters > u64::MAX as u128 { u64::MAX } else { parameters as u64 };
-        let whole = share(parameters, plan, group == 1, ZeroStage::Gradients) as u128;
-        let shard = share(parameters, plan, group == 1, ZeroStage::Optimizer) as u128;
+        let whole = share(tally, plan, group == 1, ZeroStage::Gradients) as u128;
+        let shard = share(tally, plan, group == 1, ZeroStage::Optimizer) as u128;
         let mut i = 0;
         while i < STATES.len() {
             let (role, from) = STATES[i];
@@ -371,28 +367,35 @@ const fn zero_stage(plan: &Plan, expert: bool) -> ZeroStage {
     if expert { zero.expert } else { zero.dense }
 }
 
-/// The parameters of one ZeRO group as one flat buffer, sharded from ZeRO stage `from` on; padded to a whole number of
-/// elements a replica.
+/// The parameters of one ZeRO group as one flat buffer, sharded from ZeRO stage `from` on, with its padding.
 pub(crate) const fn flat(tally: &Tally, plan: &Plan, expert: bool, from: ZeroStage) -> Dim {
     let symbol = if expert { Symbol::ExpertParameters } else { Symbol::DenseParameters };
     let (parameters, shards) = (cut(tally.grouped[expert as usize]), plan.replicas(expert));
-    let local = share(parameters, plan, expert, from);
+    let local = share(tally, plan, expert, from);
     if local == parameters {
         return Dim::whole(symbol, parameters);
     }
     Dim::whole(symbol, mul(local, shards)).split(Over::Zero, shards)
 }
 
-/// The parameters of a group that a rank keeps the state of, which is sharded from some ZeRO stage on.
-pub(crate) const fn share(parameters: u64, plan: &Plan, expert: bool, from: ZeroStage) -> u64 {
-    let zero = &plan.spec().layout.zero;
-    let stage = if expert { zero.expert } else { zero.dense };
-    let shards = plan.replicas(expert);
+/// How many of the parameters of a group a rank keeps the state of, which is sharded from some ZeRO stage on. Where weights are
+/// sharded too, each by itself, state is that of what the rank holds of them.
+#[allow(clippy::cast_possible_truncation)] // compared in front of it
+const fn share(tally: &Tally, plan: &Plan, expert: bool, from: ZeroStage) -> u64 {
+    let stage = zero_stage(plan, expert);
+    let of = if let ZeroStage::Parameters = stage { &tally.shares } else { &tally.grouped };
     // More than 64 bits count stay whole, so that the budget outgrows 64 bits too and is refused.
-    if (stage as u8) < from as u8 || shards == 1 || parameters == u64::MAX {
+    let parameters = if of[expert as usize] > u64::MAX as u128 { u64::MAX } else { of[expert as usize] as u64 };
+    if let ZeroStage::Parameters = stage { parameters } else { flat_share(parameters, plan, expert, from) }
+}
+
+/// The part of so many parameters, in one flat buffer, that a rank keeps the state of; rounded up.
+pub(crate) const fn flat_share(parameters: u64, plan: &Plan, expert: bool, from: ZeroStage) -> u64 {
+    let shards = plan.replicas(expert);
+    if (zero_stage(plan, expert) as u8) < from as u8 || shards == 1 || parameters == u64::MAX {
         return parameters;
     }
-    // Rounded up; by hand, since const evaluation notices a call of the standard library's.
+    // By hand, since const evaluation notices a call of the standard library's.
     let whole = parameters / shards;
     if whole * shards == parameters { whole } else { whole + 1 }
 }

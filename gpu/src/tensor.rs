@@ -146,7 +146,7 @@ impl<D: Memory> Room<'_, D> {
     ///
     /// # Errors
     /// If the budget or the device does not have it.
-    pub fn take_rows<R: Axis, C: Axis, E: Element>(
+    pub fn take_rows<R, C: Axis, E: Element>(
         &self,
         name: &'static str,
         rows: usize,
@@ -212,6 +212,12 @@ fn reshaped<R: Axis, C: Axis>(elements: usize, lengths: &Lengths) -> (usize, usi
 }
 
 impl<'a, D: Memory, R, C, E: Element> View<'a, D, R, C, E> {
+    /// Part of a buffer as a tensor.
+    pub(crate) fn of(raw: Ref<'a, D, E>, rows: usize, width: usize) -> Self {
+        assert_eq!(raw.len(), rows * width, "rows x columns are all elements");
+        Self { raw, rows, width, shape: PhantomData }
+    }
+
     /// How many rows.
     #[must_use]
     pub fn rows(self) -> usize {

@@ -8,8 +8,8 @@ mod specs;
 
 use moe_model_core::groups::Group;
 use moe_model_core::spec::{
-    Accounting, Attention, Batch, Capacity, CorrectionBias, Dtype, Experts, Factor, Gqa, Kernel, Layers, Mesh, Mla,
-    Precision, Recompute, Reference, Routing, Schedule, Spec, StageList, Stages, Switch, Zero,
+    Accounting, Attention, Batch, Capacity, CorrectionBias, Dtype, Experts, Factor, Gqa, Kernel, Layers, Layout, Mesh,
+    Mla, Precision, Recompute, Reference, Routing, Schedule, Spec, StageList, Stages, Switch, Zero, ZeroStage,
 };
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
@@ -282,9 +282,10 @@ fn everything_at_once() {
         for (schedule, recompute) in [(Schedule::OneFOneB, Recompute::Full), (Schedule::Gpipe, Recompute::None)] {
             let mut spec = architecture(true, mtp, tied);
             (spec.layout.mesh, spec.layout.schedule, spec.layout.recompute) = (mesh, schedule, recompute);
-            spec.layout.zero = Zero::OPTIMIZER;
             spec.layout.batch = Batch { sequence: 8, micro: 1, count: 3, ..Batch::DEFAULT };
-            agree(spec);
+            for zero in [Zero::OPTIMIZER, Zero::GRADIENTS, Zero::PARAMETERS] {
+                agree(Spec { layout: Layout { zero, ..spec.layout }, ..spec });
+            }
         }
     }
 }
@@ -327,16 +328,44 @@ fn stages_without_layers() {
     }
 }
 
+/// Of optimizer state, gradients and weights, of dense parameters and of experts, each apart.
 #[test]
-fn shares_of_the_optimizer() {
+fn shares_of_replicas() {
     for mesh in [
         Mesh { dp: 2, ..Mesh::DEFAULT },
         Mesh { dp: 4, ep: 2, ..Mesh::DEFAULT },
         Mesh { dp: 3, tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT },
+        Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT },
+        Mesh { dp: 4, ep: 1, etp: 2, ..Mesh::DEFAULT },
     ] {
-        let mut spec = layout(false, mesh);
-        spec.layout.zero = Zero::OPTIMIZER;
-        agree(spec);
+        for mla in [false, true] {
+            for (dense, expert) in ZeroStage::ALL.iter().zip(ZeroStage::ALL.iter().cycle().skip(usize::from(mla))) {
+                let mut spec = layout(mla, mesh);
+                spec.layout.zero = Zero { dense: *dense, expert: *expert, ..Zero::NONE };
+                agree(spec);
+            }
+        }
+    }
+}
+
+/// Both ends of the pipeline hold a table, modules read the embedding and the head, and replicas share out all of these.
+#[test]
+fn shares_of_tables() {
+    for zero in [Zero::GRADIENTS, Zero::PARAMETERS] {
+        for (mtp, tied, pp, vpp) in [
+            (0, Switch::On, 1, 0),
+            (0, Switch::On, 2, 0),
+            (2, Switch::Off, 1, 0),
+            (2, Switch::On, 2, 2),
+            (1, Switch::Off, 2, 0),
+        ] {
+            let mut spec = architecture(false, mtp, tied);
+            spec.layout.mesh = Mesh { dp: 3, pp, vpp, ..Mesh::DEFAULT };
+            spec.layout.schedule = if vpp > 1 { Schedule::Interleaved } else { Schedule::OneFOneB };
+            spec.layout.batch = Batch { sequence: 4, micro: 1, count: 2, ..Batch::DEFAULT };
+            spec.layout.zero = zero;
+            agree(spec);
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! A block sets aside all that it works on when it begins and gives it back when it ends. What it hands to the next block
 //! becomes that one's input; the gradient of the residual stream goes back through all blocks in one buffer.
 
+mod zero;
+
 use super::{is_recomputed, saved};
 use crate::counts::{Count, Counts, Part};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Role, Sink};
@@ -20,30 +22,44 @@ pub(super) const fn list(list: &mut Sink<'_>, plan: &Plan, sizes: &Sizes, counts
     let of = Of { plan, sizes, kernel: options.kernel };
     if counts.first.there > 0 {
         list.part(Part::First);
-        of.first(list, &of.frame(counts.first, Block::Embedding, Module::Embedding));
+        let frame = of.frame(counts.first, Block::Embedding, Module::Embedding);
+        of.first(list, &frame);
+        zero::list(list, of, &frame, Block::Embedding);
     }
     if counts.mixers[0].there > 0 {
         list.part(Slot::Attention.part());
-        of.attention(list, &of.frame(counts.mixers[0], Block::Attention, Module::Attention));
+        let frame = of.frame(counts.mixers[0], Block::Attention, Module::Attention);
+        of.attention(list, &frame);
+        zero::list(list, of, &frame, Block::Attention);
     }
     if counts.dense.there > 0 {
         list.part(Part::Dense);
-        of.dense(list, &of.frame(counts.dense, Block::Dense, Module::DenseFfn));
+        let frame = of.frame(counts.dense, Block::Dense, Module::DenseFfn);
+        of.dense(list, &frame);
+        zero::list(list, of, &frame, Block::Dense);
     }
     if counts.moe.there > 0 {
         list.part(Part::Moe);
-        of.moe(list, &of.frame(counts.moe, Block::Moe, Module::Router));
+        let frame = of.frame(counts.moe, Block::Moe, Module::Router);
+        of.moe(list, &frame);
+        zero::list(list, of, &frame, Block::Moe);
         of.correction_bias(list, counts.moe);
     }
     if counts.mtp.there > 0 {
         list.part(Part::Mtp);
-        of.mtp(list, &of.frame(counts.mtp, Block::Mtp, Module::Mtp));
+        let frame = of.frame(counts.mtp, Block::Mtp, Module::Mtp);
+        of.mtp(list, &frame);
+        zero::list(list, of, &frame, Block::Mtp);
         list.part(Part::MtpHead);
-        of.last(list, &of.frame(counts.mtp, Block::MtpHead, Module::Mtp));
+        let frame = of.frame(counts.mtp, Block::MtpHead, Module::Mtp);
+        of.last(list, &frame);
+        zero::list(list, of, &frame, Block::MtpHead);
     }
     if counts.last.there > 0 {
         list.part(Part::Last);
-        of.last(list, &of.frame(counts.last, Block::Head, Module::Head));
+        let frame = of.frame(counts.last, Block::Head, Module::Head);
+        of.last(list, &frame);
+        zero::list(list, of, &frame, Block::Head);
     }
 }
 

@@ -1042,20 +1042,6 @@ pub const LAWS: &[Law] = &[
         "the reference step runs `one_f_one_b`, `interleaved` and `gpipe`",
     ),
     law(
-        "reference-zero",
-        &[Key::ZeroDense],
-        AtMost(Of(Key::ZeroDense), Just(ZeroStage::Optimizer as u64)),
-        When::Reference,
-        "the reference step holds weights and gradients whole",
-    ),
-    law(
-        "reference-expert-zero",
-        &[Key::ZeroExpert],
-        AtMost(Of(Key::ZeroExpert), Just(ZeroStage::Optimizer as u64)),
-        When::Reference,
-        "the reference step holds weights and gradients whole",
-    ),
-    law(
         "reference-activations",
         &[Key::PrecisionActivations, Key::PrecisionWeights],
         Equal(Of(Key::PrecisionActivations), Of(Key::PrecisionWeights)),

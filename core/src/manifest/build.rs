@@ -2,7 +2,7 @@
 
 use super::{Held, Manifest, Orders, Shard, Slice, State, Tensor};
 use crate::groups::Ranks;
-use crate::holdings::{Holding, Part, Unplaced};
+use crate::holdings::{Cut, Holding, Part, Unplaced};
 use crate::inventory::Role;
 use crate::plan::Plan;
 use crate::sizes::Symbol;
@@ -124,22 +124,13 @@ impl List<'_> {
     }
 
     fn held(&self, stage: u64, stage_layer: Option<u64>, of: &Holding, ranks: &[u64], parameters: [u64; 2]) -> Held {
-        let elements = of.elements();
-        let weights = self.shards(ranks, of.expert_group, 0..elements, |replica| {
-            let each = elements.div_ceil(of.shards);
-            if of.shards == 1 {
-                0..elements
-            } else {
-                (replica * each).min(elements)..((replica + 1) * each).min(elements)
-            }
-        });
+        let (elements, all) = (of.elements(), parameters[usize::from(of.expert_group)]);
+        let cut = |from| self.plan.cut(of, all, from);
+        let weights = self.shards(ranks, of.expert_group, cut(ZeroStage::Parameters));
         let states = if of.is_buffer || self.plan.spec().layout.served().is_some() {
             Vec::new()
         } else {
-            let all = parameters[usize::from(of.expert_group)];
-            self.shards(ranks, of.expert_group, of.start..of.start + elements, |replica| {
-                self.plan.shard(replica, of.expert_group, all, ZeroStage::Optimizer)
-            })
+            self.shards(ranks, of.expert_group, cut(ZeroStage::Optimizer))
         };
         // Rows of padding are the last ones of a tensor.
         let (first, behind) = (&of.axes[0], elements / of.axes[0].local.max(1));
@@ -157,12 +148,11 @@ impl List<'_> {
         }
     }
 
-    /// How replicas share out a range of elements, counted from where it begins.
-    fn shards(&self, ranks: &[u64], expert: bool, of: Range<u64>, shard: impl Fn(u64) -> Range<u64>) -> Vec<Shard> {
+    /// What of a tensor each replica has, and which ranks those are.
+    fn shards(&self, ranks: &[u64], expert: bool, cut: Cut) -> Vec<Shard> {
         let mut shards: Vec<(Range<u64>, Vec<u64>)> = Vec::new();
         for rank in ranks {
-            let all = shard(self.plan.replica(*rank, expert));
-            let range = all.start.max(of.start)..all.end.min(of.end);
+            let range = cut.share(self.plan.replica(*rank, expert)).elements;
             if range.is_empty() {
                 continue;
             }
@@ -173,7 +163,7 @@ impl List<'_> {
         }
         shards.sort_by_key(|(range, _)| range.start);
         let of = |(range, ranks): (Range<u64>, Vec<u64>)| Shard {
-            first: range.start - of.start,
+            first: range.start,
             elements: range.end - range.start,
             ranks: runs(&ranks),
             stored: 0,

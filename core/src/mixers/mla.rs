@@ -78,15 +78,19 @@ impl Mla {
             list.push(norm, "self_attn.q_a_layernorm.weight", [sizes.q_rank, ONE, ONE, ONE]);
             ("self_attn.q_b_proj.weight", sizes.q_rank)
         };
-        list.push_part(w, name, "nope", [heads, sizes.nope, width, ONE]);
-        list.push_part(w, name, "rope", [rope_heads, sizes.rope, width, ONE]);
+        list.push_two(
+            w,
+            name,
+            ("nope", [heads, sizes.nope, width, ONE]),
+            ("rope", [rope_heads, sizes.rope, width, ONE]),
+        );
         let name = "self_attn.kv_a_proj_with_mqa.weight";
-        list.push_part(w, name, "latent", [sizes.kv_rank, hidden, ONE, ONE]);
-        list.push_part(w, name, "rope", [sizes.rope, hidden, ONE, ONE]);
+        let (latent, rope) = ([sizes.kv_rank, hidden, ONE, ONE], [sizes.rope, hidden, ONE, ONE]);
+        list.push_two(w, name, ("latent", latent), ("rope", rope));
         list.push(norm, "self_attn.kv_a_layernorm.weight", [sizes.kv_rank, ONE, ONE, ONE]);
         let name = "self_attn.kv_b_proj.weight";
-        list.push_part(w, name, "key", [heads, sizes.nope, sizes.kv_rank, ONE]);
-        list.push_part(w, name, "value", [heads, sizes.value, sizes.kv_rank, ONE]);
+        let [key, value] = [[heads, sizes.nope, sizes.kv_rank, ONE], [heads, sizes.value, sizes.kv_rank, ONE]];
+        list.push_two(w, name, ("key", key), ("value", value));
         list.push(w, "self_attn.o_proj.weight", [hidden, heads, sizes.value, ONE]);
         if self.indexer_heads > 0 {
             indexer(list, sizes, w, norm);

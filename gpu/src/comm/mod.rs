@@ -10,13 +10,14 @@ mod solo;
 pub mod store;
 pub mod threads;
 
-use crate::device::{Element, Format, Memory};
+use crate::device::{Element, Format, Memory, Mut, Ref};
 use crate::ops::elementwise::{Columns, Elementwise};
 use crate::shapes::{Axis, Context, Lengths, OwnRows, Rows, Shard, Tokens};
 use crate::{View, ViewMut};
 use core::cell::RefCell;
 use core::fmt;
 use core::mem::size_of;
+use core::ops::Range;
 use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
@@ -474,6 +475,67 @@ impl Comm {
         Ok(elements.map(|elements| elements.concat()))
     }
 
+    /// All of what members of a kind of group each have some elements of. Alone, its own again and again.
+    pub(crate) fn gather_shares<D: Memory, E: Element>(
+        &self,
+        device: &D,
+        group: Group,
+        whole: Mut<'_, D, E>,
+        own: Ref<'_, D, E>,
+        of: impl Fn(usize) -> Range<usize>,
+    ) -> Result<(), CommError> {
+        if self.is_alone() {
+            let (len, width) = (whole.len(), own.len());
+            solo::repeat::<D, (), (), (), E>(device, ViewMut::of(whole, len, 1), View::of(own, width, 1));
+            return Ok(());
+        }
+        let parts = self.shares(group, device.read(own, E::to_bytes).unwrap_or_default(), &of)?;
+        device.write(whole, |out| {
+            parts.iter().enumerate().for_each(|(member, part)| out[of(member)].copy_from_slice(part));
+        });
+        Ok(())
+    }
+
+    /// What each member of a kind of group has, some elements of something.
+    pub(crate) fn shares<E: Element>(
+        &self,
+        group: Group,
+        own: Vec<u8>,
+        of: &impl Fn(usize) -> Range<usize>,
+    ) -> Result<Vec<Vec<E>>, CommError> {
+        const OPERATION: Operation = Operation::AllGather;
+        let received = self.exchange(group, OPERATION, |members| vec![own; members])?.unwrap_or_default();
+        self.elements::<E>(group, OPERATION, &received, |member| of(member).len())
+    }
+
+    /// Adds to the elements that this rank keeps of something what all members of a kind of group have made of them; each keeps
+    /// others. Alone, its own.
+    pub(crate) fn add_shares<D: Elementwise>(
+        &self,
+        device: &D,
+        group: Group,
+        kept: Mut<'_, D, f32>,
+        made: Ref<'_, D, f32>,
+        of: impl Fn(usize) -> Range<usize>,
+    ) -> Result<(), CommError> {
+        const OPERATION: Operation = Operation::ReduceScatter;
+        let own = of(usize::try_from(self.plan.place(group, self.rank)).expect("ranks are addresses"));
+        if self.is_alone() {
+            device.add(kept, made.part(own.start, own.len()));
+            return Ok(());
+        }
+        let split = |values: &[f32], members| (0..members).map(|member| f32::to_bytes(&values[of(member)])).collect();
+        let sent = |members| device.read(made, |values| split(values, members)).unwrap_or_default();
+        let received = self.exchange(group, OPERATION, sent)?.unwrap_or_default();
+        let received = self.elements::<f32>(group, OPERATION, &received, |_| own.len())?;
+        device.write(kept, |out| {
+            for (place, out) in out.iter_mut().enumerate() {
+                *out += received.iter().map(|of_rank| of_rank[place]).sum::<f32>();
+            }
+        });
+        Ok(())
+    }
+
     /// The columns of all tensor-parallel ranks, behind one another.
     pub(crate) fn gather_columns<D: Elementwise, T, A: Axis, E: Format>(
         &self,
@@ -616,37 +678,28 @@ impl Comm {
         subject: Subject,
         values: ViewMut<'_, D, R, C, E>,
     ) -> Result<(), CommError> {
-        match self.received(stage, subject, values.view())? {
+        match self.received(stage, subject, values.view().raw().len() * size_of::<E>())? {
             Some(bytes) => device.write(values.raw(), |out| E::from_bytes(out, &bytes)),
             None => device.zero(values.raw()),
         }
         Ok(())
     }
 
-    /// Adds what it sent; nothing where it is alone.
-    pub(crate) fn add_received<D: Memory, R, C>(
-        &self,
-        device: &D,
-        stage: u64,
-        subject: Subject,
-        values: ViewMut<'_, D, R, C, f32>,
-    ) -> Result<(), CommError> {
-        if let Some(bytes) = self.received(stage, subject, values.view())? {
-            let other: Vec<f32> = elements_of(&bytes, values.view().raw().len());
-            device.write(values.raw(), |out| out.iter_mut().zip(&other).for_each(|(out, other)| *out += other));
-        }
-        Ok(())
+    /// Sends numbers to the rank at the same place of another stage, if it is not alone.
+    pub(crate) fn send_values(&self, stage: u64, subject: Subject, values: &[f32]) -> Result<(), CommError> {
+        self.send_bytes(stage, subject, f32::to_bytes(values))
     }
 
-    /// The bytes of a tensor from the rank at the same place of another stage; none where it is alone.
-    fn received<D: Memory, R, C, E: Element>(
-        &self,
-        stage: u64,
-        subject: Subject,
-        of: View<'_, D, R, C, E>,
-    ) -> Result<Option<Vec<u8>>, CommError> {
+    /// So many numbers that it sent; zeros where it is alone.
+    pub(crate) fn receive_values(&self, stage: u64, subject: Subject, len: usize) -> Result<Vec<f32>, CommError> {
+        let bytes = self.received(stage, subject, len * size_of::<f32>())?;
+        Ok(bytes.map_or_else(|| vec![0.0; len], |bytes| elements_of(&bytes, len)))
+    }
+
+    /// So many bytes from the rank at the same place of another stage; none where it is alone.
+    fn received(&self, stage: u64, subject: Subject, len: usize) -> Result<Option<Vec<u8>>, CommError> {
         let Some((rank, bytes)) = self.message(stage, subject)? else { return Ok(None) };
-        has_length(&bytes, of.raw().len() * size_of::<E>(), (rank, Group::Pp, "receive"))?;
+        has_length(&bytes, len, (rank, Group::Pp, "receive"))?;
         Ok(Some(bytes))
     }
 

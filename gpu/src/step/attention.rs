@@ -99,6 +99,7 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Mla<D, S, E> {
 impl<D: Memory, S: Shapes, E: Element> Attention<D, S, E> {
     /// The weights of a layer's attention.
     pub(super) fn new(make: &mut Maker<'_, D>, architecture: &Architecture, layer: u64) -> Result<Self, StepError> {
+        make.block(0);
         let heads = match &architecture.attention {
             spec::Attention::Gqa(gqa) => Heads::Gqa(Gqa::new(make, gqa)?),
             spec::Attention::Mla(mla) => Heads::Mla(Mla::new(make, mla)?),

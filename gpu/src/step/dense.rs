@@ -29,6 +29,7 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Dense<D, S, E> {
 
 impl<D: Memory, S: Shapes, E: Element> Dense<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>) -> Result<Self, StepError> {
+        make.block(0);
         Ok(Self {
             norm: make.weight(Module::Norm, "post_attention_layernorm.weight")?,
             gate: make.weight(Module::DenseFfn, "mlp.gate_proj.weight")?,

@@ -52,6 +52,7 @@ pub(super) type Ids<D> = Tensor<D, Context, One, i64>;
 
 impl<D: Device, S: Shapes, E: Format> Embedding<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>) -> Result<Self, StepError> {
+        make.block(0);
         Ok(Self { table: make.weight(Module::Embedding, "model.embed_tokens.weight")? })
     }
 
@@ -122,10 +123,9 @@ impl<D> Ctx<'_, D> {
 
 impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>, is_tied_here: bool) -> Result<Self, StepError> {
-        Ok(Self {
-            exit: Exit { norm: make.weight(Module::Norm, "model.norm.weight")? },
-            table: make.weight_if(!is_tied_here, Module::Head, "lm_head.weight")?,
-        })
+        let exit = Exit::new(make, Module::Norm, "model.norm.weight")?;
+        make.block(0);
+        Ok(Self { exit, table: make.weight_if(!is_tied_here, Module::Head, "lm_head.weight")? })
     }
 
     /// The head's table, or the embedding's where it is that one.
@@ -136,9 +136,25 @@ impl<D: Device, S: Shapes, E: Format> Head<D, S, E> {
         let tied = || &embedding.expect("a head without a table is tied to the embedding of its rank").table;
         self.table.as_ref().unwrap_or_else(tied)
     }
+
+    /// Its norm, and that table.
+    pub(super) fn parts<'t>(
+        &'t mut self,
+        embedding: Option<&'t mut Embedding<D, S, E>>,
+    ) -> (&'t mut Exit<D, S, E>, &'t mut Param<D, S::Vocab, S::Hidden, E>) {
+        let Self { exit, table } = self;
+        let tied = || &mut embedding.expect("a head without a table is tied to the embedding of its rank").table;
+        (exit, table.as_mut().unwrap_or_else(tied))
+    }
 }
 
 impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
+    pub(super) fn new(make: &mut Maker<'_, D>, module: Module, name: &'static str) -> Result<Self, StepError> {
+        // The head's table comes first among what its block has.
+        make.block(make.table());
+        Ok(Self { norm: make.weight(module, name)? })
+    }
+
     /// Logits and loss; gives what is kept, and the sum of losses, where there are values.
     pub(super) fn forward(
         &self,

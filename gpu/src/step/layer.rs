@@ -4,7 +4,7 @@ use super::attention::{self, Attention};
 use super::context::Context;
 use super::dense::{self, Dense};
 use super::moe::{self, Moe};
-use super::params::{Gradients, Maker, Visit, Visitor};
+use super::params::{Gradients, Maker, Visit, Visitor, visit_fields};
 use super::probe::Probing;
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
@@ -30,10 +30,15 @@ enum Network<D: Memory, S: Shapes, E: Element> {
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Layer<D, S, E> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
-        self.attention.visit(visitor)?;
-        match &mut self.network {
-            Network::Dense(dense) => dense.visit(visitor),
-            Network::Moe(moe) => moe.visit(visitor),
+        visit_fields!(self, visitor: attention, network)
+    }
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Network<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        match self {
+            Self::Dense(dense) => dense.visit(visitor),
+            Self::Moe(moe) => moe.visit(visitor),
         }
     }
 }
@@ -67,20 +72,24 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
 
     /// Attention and network; gives what is kept, and the output, while the network's frame is open.
     pub(super) fn forward(
-        &self,
+        &mut self,
         of: &Context<'_, D>,
         x: Tensor<D, Tokens, S::Hidden, E>,
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptLayer<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
         let ledger = of.room.ledger;
         self.begin(ledger, attention::BLOCK);
+        of.assemble(attention::BLOCK, &mut self.attention)?;
         let (kept, output) = self.attention.forward(of, x.view())?;
+        of.release(&mut self.attention)?;
         let attention = (x, (!self.again).then_some(kept));
         let input = output.becomes(self.network.input_name())?;
         ledger.end(None)?;
         probe.values("hidden_mid", self.number, input.view());
         self.begin(ledger, self.network.block());
+        of.assemble(self.network.block(), &mut self.network)?;
         let (kept, output) = self.network.forward(of, input.view(), self.number, probe)?;
+        of.release(&mut self.network)?;
         Ok((KeptLayer { attention, network: (input, (!self.again).then_some(kept)) }, output))
     }
 
@@ -90,7 +99,7 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
 
     /// The gradient of the output becomes that of the input.
     pub(super) fn backward(
-        &self,
+        &mut self,
         of: &Context<'_, D>,
         gradients: &mut Gradients<D>,
         kept: KeptLayer<D, S, E>,
@@ -100,13 +109,17 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
         let (input, network) = kept.network;
         ledger.begin(self.network.block(), Direction::Backward);
         let mut d = carried(of, residual)?;
+        of.begin(gradients, self.network.block(), &mut self.network)?;
         self.network.backward(of, gradients, input.view(), network, &mut d)?;
+        of.end(gradients, &mut self.network)?;
         drop(input);
         ledger.end(Some(d.ticket()))?;
         let (input, attention) = kept.attention;
         ledger.begin(attention::BLOCK, Direction::Backward);
         let mut d = carried(of, Some(d))?;
+        of.begin(gradients, attention::BLOCK, &mut self.attention)?;
         self.attention.backward(of, gradients, input.view(), attention, &mut d)?;
+        of.end(gradients, &mut self.attention)?;
         drop(input);
         ledger.end(Some(d.ticket()))?;
         Ok(d)

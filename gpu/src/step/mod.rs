@@ -15,6 +15,7 @@ mod mtp;
 mod params;
 mod probe;
 mod save;
+mod shared_out;
 mod sync;
 mod weights;
 
@@ -37,6 +38,7 @@ use moe_model_core::spec::ZeroGroups;
 use moe_model_core::{Phase, Plan};
 use params::{Gradients, States, Visit};
 use probe::Probing;
+use shared_out::Release;
 use std::collections::BTreeMap;
 use weights::{Fill, Show, ShowGradient, Widen, WriteBack};
 
@@ -166,13 +168,12 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         let (lengths, ledger) = (Lengths::of(&plan, stage), Ledger::of(&plan, stage));
         let room = Room { device: &device, ledger: &ledger, lengths: &lengths };
         device.prepare(&lengths).map_err(|error| StepError::refused("what operations work on", error))?;
-        let mut model = Model::new(room, &plan, stage)?;
+        let mut model = Model::new(room, &plan, &comm)?;
         let mut gradients = Gradients::new(room)?;
         gradients.zero(&device);
         let mut states = States::new(room)?;
         model.visit(&mut Fill { device: &device, source })?;
-        let shards = shards(&comm, &plan, &lengths);
-        model.visit(&mut Widen { device: &device, states: &mut states, shards })?;
+        model.visit(&mut Widen { device: &device, states: &mut states })?;
         device.finish()?;
         Ok(Self {
             plan,
@@ -220,6 +221,8 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
 
     fn micro_batches(&mut self, batch: &mut dyn Batch, probe: Option<Probe<'_>>) -> Result<Report, StepError> {
         self.ledger.start();
+        // A step that failed may have left some.
+        self.model.visit(&mut Release)?;
         self.gradients.zero(&self.device);
         let mut probing = Probing { probe, device: &self.device };
         let room = Room { device: &self.device, ledger: &self.ledger, lengths: &self.lengths };
@@ -228,7 +231,8 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         let (mut in_flight, mut most) = (BTreeMap::new(), 0);
         let mut losses = Losses::default();
         for event in self.plan.events(self.stage) {
-            let Some(chunk) = usize::try_from(event.chunk).ok().and_then(|chunk| self.model.chunks.get(chunk)) else {
+            let Some(chunk) = usize::try_from(event.chunk).ok().and_then(|chunk| self.model.chunks.get_mut(chunk))
+            else {
                 continue;
             };
             (of.place, of.micro_batch) = (self.plan.chunk(self.stage, event.chunk).place, event.micro_batch);
@@ -265,14 +269,24 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         self.ledger.enter(Phase::OptimizerStep);
         sync::gradients(self)?;
         self.steps += 1;
-        let shards = shards(&self.comm, &self.plan, &self.lengths);
-        let [dense, expert] = shards.clone();
+        let [dense, expert] = [false, true].map(|expert| self.updated(expert));
         update_group(&self.device, &mut self.states.dense, self.gradients.group(false), dense, adamw, self.steps);
         if let Some(state) = &mut self.states.expert {
             update_group(&self.device, state, self.gradients.group(true), expert, adamw, self.steps);
         }
-        self.model.visit(&mut WriteBack { device: &self.device, states: &mut self.states, shards })?;
+        self.model.visit(&mut WriteBack { device: &self.device, states: &mut self.states })?;
         sync::weights(self)
+    }
+
+    /// Which of a group's gradients the rank updates weights with.
+    fn updated(&self, expert: bool) -> Range<usize> {
+        let n = &self.lengths;
+        let (held, shard) =
+            if expert { (n.expert_parameters, n.expert_shard) } else { (n.dense_parameters, n.dense_shard) };
+        // It holds but those, or those of its replicas too.
+        let first = if held == shard { 0 } else { self.plan.replica(self.comm.rank(), expert) };
+        let first = usize::try_from(first).expect("replicas are addresses") * shard;
+        first.min(held)..(first + shard).min(held)
     }
 
     /// A whole step: gradients and update, after which what was held is the budget's to the byte, in each phase.
@@ -300,7 +314,7 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// # Errors
     /// If the device fails: some are then not shown.
     pub fn weights(&mut self, see: &mut dyn FnMut(&Place, &[f32])) -> Result<(), StepError> {
-        self.model.visit(&mut Show { device: &self.device, see })?;
+        self.model.visit(&mut Show { device: &self.device, comm: &self.comm, see })?;
         Ok(self.device.finish()?)
     }
 
@@ -310,8 +324,8 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
     /// # Errors
     /// If another rank does not do its part, or the device fails: some are then not shown.
     pub fn each_gradient(&mut self, see: &mut dyn FnMut(&Place, &[f32])) -> Result<(), StepError> {
-        let whole = [sync::whole_gradients(self, false)?, sync::whole_gradients(self, true)?];
-        self.model.visit(&mut ShowGradient { device: &self.device, gradients: &mut self.gradients, whole, see })?;
+        let (device, comm, gradients) = (&self.device, &self.comm, &mut self.gradients);
+        self.model.visit(&mut ShowGradient { device, comm, gradients, see })?;
         Ok(self.device.finish()?)
     }
 }
@@ -357,16 +371,6 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// What of the parameters of each group the rank keeps the state of.
-fn shards(comm: &Comm, plan: &Plan, lengths: &Lengths) -> [Range<usize>; 2] {
-    let of = |expert: bool, all: usize| {
-        let state = plan.state(comm.rank(), expert, all as u64);
-        let [start, end] = [state.start, state.end].map(|at| usize::try_from(at).expect("parameters are addresses"));
-        start..end
-    };
-    [of(false, lengths.dense_parameters), of(true, lengths.expert_parameters)]
 }
 
 fn update_group<D: Device, R: Axis, M: Format>(

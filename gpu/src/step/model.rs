@@ -9,9 +9,10 @@ use super::mtp::{self, Hidden, Mtp};
 use super::params::{self, Gradients, Maker, Param, Visit, Visitor};
 use super::probe::Probing;
 use crate::View;
+use crate::comm::Comm;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ledger::Direction;
-use crate::shapes::{Context as All, Shapes, Tokens};
+use crate::shapes::{Context as All, One, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
 use moe_model_core::Chunk as Planned;
 use moe_model_core::Plan;
@@ -20,6 +21,8 @@ use moe_model_core::inventory::Block;
 /// The weights of a stage, chunk by chunk.
 pub(super) struct Model<D: Memory, S: Shapes, E: Element> {
     pub(super) chunks: Vec<Chunk<D, S, E>>,
+    /// Parameters of each ZeRO group, those of the rank's replicas with it.
+    pub(super) parameters: [usize; 2],
 }
 
 /// The weights of a chunk.
@@ -80,12 +83,13 @@ impl Losses {
 }
 
 impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
-    pub(super) fn new(room: Room<'_, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
-        let mut make = Maker::new(room, plan, stage)?;
+    pub(super) fn new(room: Room<'_, D>, plan: &Plan, comm: &Comm) -> Result<Self, StepError> {
+        let (mut make, stage) = (Maker::new(room, plan, comm)?, comm.place().pp);
+        let parameters = make.parameters.map(|count| usize::try_from(count).expect("parameters are addresses"));
         let chunks = (0..plan.chunks()).map(|chunk| Chunk::new(&mut make, plan, &plan.chunk(stage, chunk)));
         let chunks = chunks.collect::<Result<_, _>>()?;
         debug_assert!(make.is_done(), "a rank has all that the plan says");
-        Ok(Self { chunks })
+        Ok(Self { chunks, parameters })
     }
 
     /// A table that both ends of the pipeline hold: the first stage's, or the last one's.
@@ -121,7 +125,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
     }
 
     pub(super) fn forward(
-        &self,
+        &mut self,
         of: &Context<'_, D>,
         batch: &mut dyn Batch,
         probe: &mut Probing<'_, '_, D>,
@@ -142,10 +146,12 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
             ids = Some(of_tokens);
         }
         let is_first = of.place == 0;
-        let mut x: Tensor<D, Tokens, S::Hidden, E> = match (&self.embedding, &ids) {
+        let mut x: Tensor<D, Tokens, S::Hidden, E> = match (&mut self.embedding, &ids) {
             (Some(embedding), Some(ids)) if is_first => {
                 ledger.begin(Block::Embedding, Direction::Forward);
+                of.assemble(Block::Embedding, embedding)?;
                 let output = embedding.forward(of, ids)?;
+                of.release(embedding)?;
                 self.pass_on(of, output, 0)?
             }
             _ => {
@@ -156,13 +162,15 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
             }
         };
         let mut layers = Vec::with_capacity(self.layers.len());
-        for (index, layer) in self.layers.iter().enumerate() {
+        for index in 0..self.layers.len() {
+            let layer = &mut self.layers[index];
+            let number = layer.number;
             let (kept, output) = layer.forward(of, x, probe)?;
             layers.push(kept);
             x = self.pass_on(of, output, index + 1)?;
-            probe.values("hidden", layer.number + 1, x.view());
+            probe.values("hidden", number + 1, x.view());
         }
-        let Some(head) = &self.head else {
+        let Self { embedding, head: Some(head), .. } = self else {
             of.send(Direction::Forward, x.view())?;
             drop(x);
             ledger.end(None)?;
@@ -174,16 +182,18 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
             batch.labels(of.global(), out);
             of.fold(out);
         });
-        let table = head.table(self.embedding.as_ref());
+        let (exit, table) = head.parts(embedding.as_mut());
         let mut see = |output: View<'_, D, All, S::Hidden, E>| probe.values("final_norm", None, output);
-        let (kept, loss) = head.exit.forward(of, table, x.view(), labels, &mut see)?;
+        of.assemble(Block::Head, &mut [exit as &mut dyn Visit<D, E>, table])?;
+        let (kept, loss) = exit.forward(of, table, x.view(), labels, &mut see)?;
+        of.release(&mut [exit as &mut dyn Visit<D, E>, table])?;
         Losses::add(&mut losses.own, loss);
         probe.values("logits", None, kept.logits());
         ledger.end(None)?;
         let mut kept = InFlight { ids, layers, head: Some((x, kept)), modules: Vec::new() };
-        for module in &self.modules {
+        for module in 0..self.modules.len() {
             let labels = |out: &mut [i64]| {
-                further(batch, of.global(), module.depth, of.room.lengths.keys, out);
+                further(batch, of.global(), module + 1, of.room.lengths.keys, out);
                 of.fold(out);
             };
             let (of_module, loss) = self.predict(of, module, &kept, labels, probe)?;
@@ -200,18 +210,22 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
 
     /// One module for multi-token prediction, behind the head or the module in front of it.
     fn predict(
-        &self,
+        &mut self,
         of: &Context<'_, D>,
-        module: &Mtp<D, S, E>,
+        number: usize,
         kept: &InFlight<D, S, E>,
         labels: impl FnOnce(&mut [i64]),
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptModule<D, S, E>, Option<f64>), StepError> {
         let ledger = of.room.ledger;
-        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
+        let (Shared { head, embedding, before, module }, (x, statistics)) = (self.shared(number), read(kept, number));
+        let ids = kept.ids.as_ref().expect(BEHIND);
         ledger.begin(Block::Mtp, Direction::Forward);
-        let hidden = self.hidden(kept, module.depth - 1);
-        let (entrance, output) = module.forward(of, embedding, ids, &hidden)?;
+        let norm = norm_of(head, before);
+        of.assemble(Block::Mtp, &mut [norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance])?;
+        let hidden = Hidden { norm: &*norm, x, rows: statistics };
+        let (entrance, output) = module.entrance.forward(of, embedding, ids, &hidden)?;
+        of.release(&mut [norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance])?;
         let x = output.becomes("attention input")?;
         ledger.end(None)?;
         let (layer, output) = module.layer.forward(of, x, probe)?;
@@ -220,25 +234,20 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         ledger.begin(Block::MtpHead, Direction::Forward);
         let mut of_tokens: ends::Ids<D> = of.room.take("labels")?;
         of.room.device.write(of_tokens.view_mut().raw(), labels);
-        let table = head.table(Some(embedding));
-        let (exit, loss) = module.exit.forward(of, table, x.view(), of_tokens, &mut |_| ())?;
+        let ((_, table), exit) = (head.parts(Some(embedding)), &mut module.exit);
+        of.assemble(Block::MtpHead, &mut [&mut *exit as &mut dyn Visit<D, E>, table])?;
+        let (kept, loss) = exit.forward(of, table, x.view(), of_tokens, &mut |_| ())?;
+        of.release(&mut [exit as &mut dyn Visit<D, E>, table])?;
         ledger.end(None)?;
-        Ok((KeptModule { entrance, layer, exit: (x, exit) }, loss))
+        Ok((KeptModule { entrance, layer, exit: (x, kept) }, loss))
     }
 
-    /// What modules for multi-token prediction share with the model.
-    fn shared<'m>(&'m self, ids: Option<&'m ends::Ids<D>>) -> Shared<'m, D, S, E> {
-        let (head, embedding) = (self.head.as_ref(), self.embedding.as_ref());
-        let here = "modules for multi-token prediction stand behind the head, and have an embedding";
-        Shared { head: head.expect(here), embedding: embedding.expect(here), ids: ids.expect(here) }
-    }
-
-    /// The hidden state that a module reads: behind the model's norm, or that of the module in front.
-    fn hidden<'m>(&'m self, kept: &'m InFlight<D, S, E>, module: usize) -> Hidden<'m, D, S, E> {
-        let exits = self.head.iter().map(|head| &head.exit).chain(self.modules.iter().map(|module| &module.exit));
-        let all = kept.head.iter().chain(kept.modules.iter().map(|module| &module.exit));
-        let (exit, (x, kept)) = exits.zip(all).nth(module).expect("a module stands behind a head");
-        Hidden { norm: &exit.norm, x: x.view(), rows: kept.statistics() }
+    /// A module for multi-token prediction, and what of the model it shares.
+    fn shared(&mut self, number: usize) -> Shared<'_, D, S, E> {
+        let Self { head, embedding, modules, .. } = self;
+        let (before, rest) = modules.split_at_mut(number);
+        let (head, embedding) = (head.as_mut().expect(BEHIND), embedding.as_mut().expect(BEHIND));
+        Shared { head, embedding, before: before.last_mut(), module: &mut rest[0] }
     }
 
     /// A block's output becomes the input of the next one; behind the last of a stage that is not the last it is sent on.
@@ -263,7 +272,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
     }
 
     pub(super) fn backward(
-        &self,
+        &mut self,
         of: &Context<'_, D>,
         gradients: &mut Gradients<D>,
         mut kept: InFlight<D, S, E>,
@@ -275,27 +284,31 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         #[allow(clippy::cast_precision_loss)] // micro-batches of a step, modules
         let (weight, modules) = (1.0 / of.micro_batches() as f32, self.modules.len() as f32);
         let mut residual: Option<Tensor<D, Tokens, S::Hidden, E>> = None;
-        for module in self.modules.iter().rev() {
+        for module in (0..self.modules.len()).rev() {
             let weight = weight * of.numerics.mtp_weight / modules;
             residual = self.predict_backward(of, gradients, module, &mut kept, weight, residual)?;
         }
-        if let (Some(head), Some((x, kept))) = (&self.head, kept.head) {
+        if let (Some(head), Some((x, kept))) = (&mut self.head, kept.head) {
             ledger.begin(Block::Head, Direction::Backward);
-            let table = head.table(self.embedding.as_ref());
+            let (exit, table) = head.parts(self.embedding.as_mut());
             let carried = residual.take().map(|residual| residual.becomes(RESIDUAL)).transpose()?;
-            let d = head.exit.backward(of, gradients, table, x.view(), kept, weight, carried)?;
+            of.begin(gradients, Block::Head, &mut [&mut *exit as &mut dyn Visit<D, E>, &mut *table])?;
+            let d = exit.backward(of, gradients, table, x.view(), kept, weight, carried)?;
+            of.end(gradients, &mut [exit as &mut dyn Visit<D, E>, table])?;
             drop(x);
             ledger.end(Some(d.ticket()))?;
             residual = Some(d);
         }
-        for (layer, kept) in self.layers.iter().zip(kept.layers).rev() {
+        for (layer, kept) in self.layers.iter_mut().zip(kept.layers).rev() {
             residual = Some(layer.backward(of, gradients, kept, residual.take())?);
         }
         let is_first = of.place == 0;
-        if let (Some(embedding), Some(ids), true) = (&self.embedding, kept.ids, is_first) {
+        if let (Some(embedding), Some(ids), true) = (&mut self.embedding, kept.ids, is_first) {
             ledger.begin(Block::Embedding, Direction::Backward);
             let d = carried(of, residual.take())?;
+            of.begin(gradients, Block::Embedding, embedding)?;
             embedding.backward(of, gradients, &ids, &d)?;
+            of.end(gradients, embedding)?;
             drop(d);
             ledger.end(None)?;
         }
@@ -307,39 +320,74 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
 
     /// The way back through the last module that is left; gives the gradient of the hidden state that it read.
     fn predict_backward(
-        &self,
+        &mut self,
         of: &Context<'_, D>,
         gradients: &mut Gradients<D>,
-        module: &Mtp<D, S, E>,
+        number: usize,
         kept: &mut InFlight<D, S, E>,
         weight: f32,
         residual: Option<Tensor<D, Tokens, S::Hidden, E>>,
     ) -> Result<Option<Tensor<D, Tokens, S::Hidden, E>>, StepError> {
         let ledger = of.room.ledger;
-        let Some(KeptModule { entrance, layer, exit: (x, exit) }) = kept.modules.pop() else { return Ok(residual) };
-        let Shared { head, embedding, ids } = self.shared(kept.ids.as_ref());
+        let Some(KeptModule { entrance, layer, exit: (x, kept_exit) }) = kept.modules.pop() else {
+            return Ok(residual);
+        };
+        let Shared { head, embedding, before, module } = self.shared(number);
         ledger.begin(Block::MtpHead, Direction::Backward);
         let carried_on = residual.map(|residual| residual.becomes(RESIDUAL)).transpose()?;
-        let table = head.table(Some(embedding));
-        let d = module.exit.backward(of, gradients, table, x.view(), exit, weight, carried_on)?;
+        let ((_, table), exit) = (head.parts(Some(embedding)), &mut module.exit);
+        of.begin(gradients, Block::MtpHead, &mut [&mut *exit as &mut dyn Visit<D, E>, &mut *table])?;
+        let d = exit.backward(of, gradients, table, x.view(), kept_exit, weight, carried_on)?;
+        of.end(gradients, &mut [exit as &mut dyn Visit<D, E>, table])?;
         drop(x);
         ledger.end(Some(d.ticket()))?;
         let d = module.layer.backward(of, gradients, layer, Some(d))?;
         ledger.begin(Block::Mtp, Direction::Backward);
         let mut d = carried(of, Some(d))?;
-        let hidden = self.hidden(kept, module.depth - 1);
-        module.backward(of, gradients, (embedding, ids), &hidden, &entrance, &mut d)?;
+        let ((x, rows), norm) = (read(kept, number), norm_of(head, before));
+        let ids = kept.ids.as_ref().expect(BEHIND);
+        of.begin(
+            gradients,
+            Block::Mtp,
+            &mut [&mut *norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance],
+        )?;
+        let hidden = Hidden { norm: &*norm, x, rows };
+        module.entrance.backward(of, gradients, (embedding, ids), &hidden, &entrance, &mut d)?;
+        of.end(gradients, &mut [norm as &mut dyn Visit<D, E>, embedding, &mut module.entrance])?;
         drop(entrance);
         ledger.end(Some(d.ticket()))?;
         Ok(Some(d))
     }
 }
 
-/// What modules for multi-token prediction share with the model, and the tokens that they look ahead to.
-pub(super) struct Shared<'m, D: Memory, S: Shapes, E: Element> {
-    head: &'m Head<D, S, E>,
-    embedding: &'m Embedding<D, S, E>,
-    ids: &'m ends::Ids<D>,
+/// A module for multi-token prediction, and what it shares with the model and with the module in front of it.
+struct Shared<'m, D: Memory, S: Shapes, E: Element> {
+    head: &'m mut Head<D, S, E>,
+    embedding: &'m mut Embedding<D, S, E>,
+    before: Option<&'m mut Mtp<D, S, E>>,
+    module: &'m mut Mtp<D, S, E>,
+}
+
+const BEHIND: &str = "modules for multi-token prediction stand behind the head, and have an embedding";
+
+/// The norm whose output a module reads: the model's, or that of the module in front.
+fn norm_of<'m, D: Memory, S: Shapes, E: Element>(
+    head: &'m mut Head<D, S, E>,
+    before: Option<&'m mut Mtp<D, S, E>>,
+) -> &'m mut Param<D, S::Hidden, One, E> {
+    match before {
+        Some(module) => &mut module.exit.norm,
+        None => &mut head.exit.norm,
+    }
+}
+
+/// What that norm read, and its statistics.
+type Read<'k, D, S, E> = (View<'k, D, Tokens, <S as Shapes>::Hidden, E>, View<'k, D, Tokens, One, f32>);
+
+fn read<D: Memory, S: Shapes, E: Element>(kept: &InFlight<D, S, E>, module: usize) -> Read<'_, D, S, E> {
+    let all = kept.head.iter().chain(kept.modules.iter().map(|module| &module.exit));
+    let (x, kept) = all.into_iter().nth(module).expect("a module stands behind a head");
+    (x.view(), kept.statistics())
 }
 
 /// Labels of tokens so many further; of the last ones of a sequence nothing is known.

@@ -19,18 +19,29 @@ type Twice<S> = Plus<<S as Shapes>::Hidden, <S as Shapes>::Hidden>;
 
 /// The weights of a module; embedding and head are the model's.
 pub(super) struct Mtp<D: Memory, S: Shapes, E: Element> {
+    pub(super) entrance: Entrance<D, S, E>,
+    pub(super) layer: Layer<D, S, E>,
+    pub(super) exit: Exit<D, S, E>,
+}
+
+/// What it has in front of its layer.
+pub(super) struct Entrance<D: Memory, S: Shapes, E: Element> {
     projection: Param<D, Shard<S::Hidden>, Twice<S>, E>,
     token_norm: Param<D, S::Hidden, One, E>,
     hidden_norm: Param<D, S::Hidden, One, E>,
-    pub(super) layer: Layer<D, S, E>,
-    pub(super) exit: Exit<D, S, E>,
     /// Which of the modules it is, from 1: how many tokens further it looks.
     pub(super) depth: usize,
 }
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Mtp<D, S, E> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
-        visit_fields!(self, visitor: projection, token_norm, hidden_norm, exit, layer)
+        visit_fields!(self, visitor: entrance, exit, layer)
+    }
+}
+
+impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Entrance<D, S, E> {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        visit_fields!(self, visitor: projection, token_norm, hidden_norm)
     }
 }
 
@@ -88,16 +99,19 @@ impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
 impl<D: Device, S: Shapes, E: Format> Mtp<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>, layer: Layer<D, S, E>, depth: usize) -> Result<Self, StepError> {
         const MTP: Module = Module::Mtp;
-        Ok(Self {
+        // The embedding's table and a norm that its block reads come first among what that has.
+        make.block(make.table() + make.lengths().hidden);
+        let entrance = Entrance {
             projection: make.weight(MTP, "eh_proj.weight")?,
             token_norm: make.weight(MTP, "enorm.weight")?,
             hidden_norm: make.weight(MTP, "hnorm.weight")?,
-            exit: Exit { norm: make.weight(MTP, "shared_head.norm.weight")? },
-            layer,
             depth,
-        })
+        };
+        Ok(Self { entrance, exit: Exit::new(make, MTP, "shared_head.norm.weight")?, layer })
     }
+}
 
+impl<D: Device, S: Shapes, E: Format> Entrance<D, S, E> {
     /// The input of the module's layer.
     pub(super) fn forward(
         &self,

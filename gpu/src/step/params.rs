@@ -1,21 +1,94 @@
 //! Parameters: weights with their places in the flat buffers of gradients and optimizer state.
 
 use crate::checkpoint::CheckpointError;
-use crate::device::{Element, Format, Memory, Mut};
-use crate::shapes::{Axis, DenseParameters, DenseShard, ExpertParameters, ExpertShard, One};
+use crate::comm::Comm;
+use crate::device::{Device, Element, Format, Memory, Mut};
+use crate::shapes::{Axis, DenseParameters, DenseShard, ExpertParameters, ExpertShard, Lengths, One};
 use crate::tensor::{Room, StepError, Tensor};
 use crate::{View, ViewMut};
+use core::marker::PhantomData;
+use core::ops::Range;
 use moe_model_core::Plan;
-use moe_model_core::holdings::Holding;
+use moe_model_core::groups::Group;
+use moe_model_core::holdings::{Cut, Holding, Share};
 use moe_model_core::inventory::Module;
+use moe_model_core::spec::ZeroStage;
 
 /// Where a parameter stands among those of its ZeRO group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Flat {
     /// Whether it is of the experts' group.
     pub expert: bool,
-    /// Its first element.
+    /// Where it begins in a flat buffer of all parameters.
     pub start: usize,
+    /// Where it begins in the buffer of a block's gradients.
+    in_block: usize,
+    /// How replicas share out its state.
+    cut: Cut,
+    /// Whether they share out its gradient as well.
+    shares_gradient: bool,
+    /// Whether they share its storage.
+    shares_weight: bool,
+    /// The replica that the rank is.
+    replica: u64,
+}
+
+/// Some elements of a weight, and where they lie in a buffer of the rank.
+pub(super) struct Part {
+    pub(super) elements: Range<usize>,
+    pub(super) at: usize,
+}
+
+impl Flat {
+    /// What the rank keeps the state of.
+    pub(super) fn state(self) -> Part {
+        self.of(self.replica)
+    }
+
+    fn of(self, replica: u64) -> Part {
+        let Share { elements, at } = self.cut.share(replica);
+        let [start, end, at] = [elements.start, elements.end, at].map(address);
+        Part { elements: start..end, at }
+    }
+
+    /// Which elements a replica keeps the state of.
+    pub(super) fn elements_of(self, replica: usize) -> Range<usize> {
+        self.of(replica as u64).elements
+    }
+
+    /// Whether replicas share out its state.
+    pub(super) const fn is_shared(self) -> bool {
+        !self.cut.is_whole()
+    }
+
+    /// Whether they share out its gradient as well.
+    pub(super) const fn shares_gradient(self) -> bool {
+        self.shares_gradient
+    }
+
+    /// Whether they share its storage, too.
+    pub(super) const fn shares_weight(self) -> bool {
+        self.shares_weight
+    }
+
+    /// Where so many elements stand in the buffer of a block's gradients.
+    pub(super) const fn in_block(self, len: usize) -> Range<usize> {
+        self.in_block..self.in_block + len
+    }
+
+    /// Who shares it out.
+    pub(super) const fn replicas(self) -> Group {
+        replicas(self.expert)
+    }
+}
+
+/// Who has replicas of dense parameters, or of experts.
+pub(super) const fn replicas(expert: bool) -> Group {
+    if expert { Group::Edp } else { Group::CpDp }
+}
+
+fn address(place: u64) -> usize {
+    usize::try_from(place).expect("parameters of a rank are addresses")
 }
 
 /// Which weight of a rank something is.
@@ -31,32 +104,128 @@ pub struct Place {
     pub width: usize,
 }
 
-/// A weight.
+/// Elements of a weight, as many as it says.
+pub(super) enum Elements {}
+
+/// A weight of `R` rows and `C` columns.
 pub(super) struct Param<D: Memory, R, C, E: Element> {
-    tensor: Tensor<D, R, C, E>,
+    stored: Stored<D, E>,
+    shape: PhantomData<(R, C)>,
+}
+
+/// What a rank has of a weight.
+pub(super) struct Stored<D: Memory, E: Element> {
+    /// All of it: always, or, where replicas share its storage, while a block runs that reads it.
+    whole: Option<Tensor<D, Elements, One, E>>,
+    /// What the rank keeps of it where replicas share its storage, with its padding.
+    part: Option<Tensor<D, Elements, One, E>>,
     flat: Flat,
     place: Place,
 }
 
 impl<D: Memory, R, C, E: Element> Param<D, R, C, E> {
     /// To be read.
+    ///
+    /// # Panics
+    /// If replicas share its storage, and no block runs that it was gathered for.
     pub(super) fn view(&self) -> View<'_, D, R, C, E> {
-        self.tensor.view()
+        let Stored { whole, place, .. } = &self.stored;
+        let whole = whole.as_ref().expect("what a block reads was gathered for it");
+        View::of(whole.view().raw(), place.rows, place.width)
+    }
+
+    /// Which it is.
+    pub(super) fn place(&self) -> Place {
+        self.stored.place
+    }
+
+    /// Where it stands.
+    pub(super) fn flat(&self) -> Flat {
+        self.stored.flat
+    }
+}
+
+impl<D: Memory, E: Element> Stored<D, E> {
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(super) fn flat(&self) -> Flat {
+        self.flat
+    }
+
+    /// How many elements all of it has.
+    pub(super) fn elements(&self) -> usize {
+        self.place.rows * self.place.width
+    }
+
+    /// What the rank keeps of it: which elements, and they.
+    fn kept(&mut self) -> (Range<usize>, Mut<'_, D, E>) {
+        let all = self.elements();
+        match (&mut self.part, &mut self.whole) {
+            (Some(part), _) => {
+                let elements = self.flat.state().elements;
+                (elements.clone(), part.view_mut().raw().part(0, elements.len()))
+            }
+            (None, Some(whole)) => (0..all, whole.view_mut().raw()),
+            (None, None) => unreachable!("a rank keeps a weight, or its part of it"),
+        }
+    }
+
+    /// Puts what replicas keep of it together, if they share its storage.
+    pub(super) fn gather(&mut self, room: Room<'_, D>, comm: &Comm, name: &'static str) -> Result<(), StepError> {
+        let Some(part) = &self.part else { return Ok(()) };
+        let flat = self.flat;
+        let mut whole: Tensor<D, Elements, One, E> = room.take_rows(name, self.elements())?;
+        let own = part.view().raw().part(0, flat.state().elements.len());
+        let of = |replica| flat.elements_of(replica);
+        comm.gather_shares(room.device, flat.replicas(), whole.view_mut().raw(), own, of)?;
+        self.whole = Some(whole);
+        Ok(())
+    }
+
+    /// Gives back what was put together.
+    pub(super) fn release(&mut self) {
+        if self.part.is_some() {
+            self.whole = None;
+        }
     }
 }
 
 /// Makes weights one after the other.
 pub(super) struct Maker<'a, D: Memory> {
     room: Room<'a, D>,
+    plan: &'a Plan,
+    rank: u64,
     /// What the plan says that the rank holds, and nobody has made yet.
     holdings: Vec<Holding>,
+    /// Parameters of each group.
+    pub(super) parameters: [u64; 2],
+    /// Where the next one begins in the buffers of its block's gradients.
+    next: [usize; 2],
     pub(super) layer: Option<u64>,
 }
 
 impl<'a, D: Memory> Maker<'a, D> {
-    pub(super) fn new(room: Room<'a, D>, plan: &Plan, stage: u64) -> Result<Self, StepError> {
-        let holdings = plan.holdings(stage).map_err(CheckpointError::from)?;
-        Ok(Self { room, holdings, layer: None })
+    pub(super) fn new(room: Room<'a, D>, plan: &'a Plan, comm: &Comm) -> Result<Self, StepError> {
+        let holdings = plan.holdings(comm.place().pp).map_err(CheckpointError::from)?;
+        let of_group = |expert| holdings.iter().filter(move |of| !of.is_buffer && of.expert_group == expert);
+        let parameters = [false, true].map(|expert| of_group(expert).map(Holding::elements).sum());
+        Ok(Self { room, plan, rank: comm.rank(), holdings, parameters, next: [0; 2], layer: None })
+    }
+
+    /// What follows is of another block, behind what it shares with others.
+    pub(super) fn block(&mut self, behind: usize) {
+        self.next = [behind, 0];
+    }
+
+    pub(super) fn lengths(&self) -> &'a Lengths {
+        self.room.lengths
+    }
+
+    /// Elements of the table of the embedding or the head.
+    pub(super) fn table(&self) -> usize {
+        self.room.lengths.vocab * self.room.lengths.hidden
     }
 
     /// Where a weight or buffer of the layer stands: the first one of this name that was not made before.
@@ -73,13 +242,37 @@ impl<'a, D: Memory> Maker<'a, D> {
         module: Module,
         name: &'static str,
     ) -> Result<Param<D, R, C, E>, StepError> {
-        let tensor: Tensor<D, R, C, E> = self.room.take(name)?;
-        let place = Place { name, layer: self.layer, rows: tensor.rows(), width: C::len(self.room.lengths) };
-        let held = self.held(name, place.rows * place.width)?;
+        let (rows, width) = (R::len(self.room.lengths), C::len(self.room.lengths));
+        let place = Place { name, layer: self.layer, rows, width };
+        let elements = rows * width;
+        let held = self.held(name, elements)?;
         debug_assert_eq!(held.module, module, "`{name}` belongs to what the plan says");
-        let start = usize::try_from(held.start).expect("parameters of a rank are addresses");
-        let flat = Flat { expert: held.expert_group, start };
-        Ok(Param { tensor, flat, place })
+        let flat = self.flat(&held);
+        let stored = if flat.shares_weight {
+            let mut part: Tensor<D, Elements, One, E> =
+                self.room.take_rows(name, elements.div_ceil(address(held.shards)))?;
+            self.room.device.zero(part.view_mut().raw());
+            Stored { whole: None, part: Some(part), flat, place }
+        } else {
+            Stored { whole: Some(self.room.take_rows(name, elements)?), part: None, flat, place }
+        };
+        Ok(Param { stored, shape: PhantomData })
+    }
+
+    fn flat(&mut self, held: &Holding) -> Flat {
+        let (expert, group) = (held.expert_group, usize::from(held.expert_group));
+        let in_block = self.next[group];
+        self.next[group] += address(held.elements());
+        let cut = |from| self.plan.cut(held, self.parameters[group], from);
+        Flat {
+            expert,
+            start: address(held.start),
+            in_block,
+            cut: cut(ZeroStage::Optimizer),
+            shares_gradient: !cut(ZeroStage::Gradients).is_whole(),
+            shares_weight: held.shards > 1,
+            replica: self.plan.replica(self.rank, expert),
+        }
     }
 
     /// The same, if it is there.
@@ -123,11 +316,27 @@ impl<D: Memory, R, C, E: Element> Buffer<D, R, C, E> {
 
 /// Sees every parameter, whatever its dimensions.
 pub(super) trait Visitor<D: Memory, E: Element> {
-    fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError>;
+    /// What the rank keeps of a parameter, and which of its elements these are: nothing to do, for most.
+    fn param(
+        &mut self,
+        _place: Place,
+        _flat: Flat,
+        _elements: Range<usize>,
+        _kept: Mut<'_, D, E>,
+    ) -> Result<(), StepError> {
+        Ok(())
+    }
 
     /// A buffer that nothing optimises: nothing to do, for most.
     fn buffer(&mut self, _place: Place, _elements: Mut<'_, D, f32>) -> Result<(), StepError> {
         Ok(())
+    }
+
+    /// A parameter where it is stored.
+    fn stored(&mut self, stored: &mut Stored<D, E>) -> Result<(), StepError> {
+        let (place, flat) = (stored.place, stored.flat);
+        let (elements, kept) = stored.kept();
+        self.param(place, flat, elements, kept)
     }
 }
 
@@ -138,13 +347,19 @@ pub(super) trait Visit<D: Memory, E: Element> {
 
 impl<D: Memory, R, C, E: Element> Visit<D, E> for Param<D, R, C, E> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
-        visitor.param(self.place, self.flat, self.tensor.view_mut().raw())
+        visitor.stored(&mut self.stored)
     }
 }
 
 impl<D: Memory, R, C, E: Element> Visit<D, E> for Buffer<D, R, C, f32> {
     fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
         visitor.buffer(self.place, self.tensor.view_mut().raw())
+    }
+}
+
+impl<D: Memory, E: Element, const N: usize> Visit<D, E> for [&mut dyn Visit<D, E>; N] {
+    fn visit(&mut self, visitor: &mut dyn Visitor<D, E>) -> Result<(), StepError> {
+        self.iter_mut().try_for_each(|inner| inner.visit(visitor))
     }
 }
 
@@ -169,10 +384,15 @@ macro_rules! visit_fields {
 }
 pub(super) use visit_fields;
 
-/// Gradients of all parameters of a rank, flat for each ZeRO group that it has any of.
+const HAS_ROOM: &str = "a block begins with room for its gradients";
+
+/// Gradients of all parameters of a rank, flat for each ZeRO group that it has any of: of those that replicas share out, the
+/// rank's part.
 pub(super) struct Gradients<D: Memory> {
     pub(super) dense: Tensor<D, DenseParameters, One, f32>,
     pub(super) expert: Option<Tensor<D, ExpertParameters, One, f32>>,
+    /// Of the block that runs, what replicas share out, dense and of experts.
+    pub(super) of_block: [Option<Tensor<D, Elements, One, f32>>; 2],
 }
 
 impl<D: Memory> Gradients<D> {
@@ -181,14 +401,55 @@ impl<D: Memory> Gradients<D> {
         Ok(Self {
             dense: room.take("dense gradient")?,
             expert: if has_experts { Some(room.take("expert gradient")?) } else { None },
+            of_block: [None, None],
         })
     }
 
     /// That of a parameter.
     pub(super) fn of<R, C, E: Element>(&mut self, param: &Param<D, R, C, E>) -> ViewMut<'_, D, R, C, f32> {
-        let (len, place) = (param.place.rows * param.place.width, param.place);
-        let all = self.group(param.flat.expert);
-        ViewMut::of(all.part(param.flat.start, len), place.rows, place.width)
+        let (place, flat) = (param.place(), param.flat());
+        ViewMut::of(self.whole(flat, place.rows * place.width), place.rows, place.width)
+    }
+
+    /// All of that of a parameter of so many elements.
+    fn whole(&mut self, flat: Flat, len: usize) -> Mut<'_, D, f32> {
+        if flat.shares_gradient() {
+            let of_block = self.of_block[usize::from(flat.expert)].as_mut();
+            return of_block.expect(HAS_ROOM).view_mut().raw().part(flat.in_block, len);
+        }
+        self.group(flat.expert).part(flat.start, len)
+    }
+
+    /// What of the gradient of a parameter of so many elements the rank keeps when a step is over, and which elements it is.
+    pub(super) fn kept(&mut self, flat: Flat, len: usize) -> (Range<usize>, Mut<'_, D, f32>) {
+        let (elements, at) = if flat.shares_gradient() {
+            let Part { elements, at } = flat.state();
+            (elements, at)
+        } else {
+            (0..len, flat.start)
+        };
+        let len = elements.len();
+        (elements, self.group(flat.expert).part(at, len))
+    }
+
+    /// Adds what all replicas made of the gradient of a parameter of so many elements to what the rank keeps of it.
+    pub(super) fn sum(&mut self, device: &D, comm: &Comm, flat: Flat, len: usize) -> Result<(), StepError>
+    where
+        D: Device,
+    {
+        if !flat.shares_gradient() {
+            return Ok(());
+        }
+        let Self { dense, expert, of_block } = self;
+        let of_block = of_block[usize::from(flat.expert)].as_ref().expect(HAS_ROOM);
+        let made = of_block.view().raw().part(flat.in_block, len);
+        let group = match expert {
+            Some(expert) if flat.expert => expert.view_mut().raw(),
+            _ => dense.view_mut().raw(),
+        };
+        let Part { elements, at } = flat.state();
+        let kept = group.part(at, elements.len());
+        Ok(comm.add_shares(device, flat.replicas(), kept, made, |replica| flat.elements_of(replica))?)
     }
 
     /// All of a group.
@@ -206,6 +467,7 @@ impl<D: Memory> Gradients<D> {
     }
 
     pub(super) fn zero(&mut self, device: &D) {
+        self.of_block = [None, None];
         device.zero(self.group(false));
         if self.expert.is_some() {
             device.zero(self.group(true));

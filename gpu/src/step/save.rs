@@ -3,7 +3,7 @@
 
 use super::Step;
 use super::model::Model;
-use super::params::{Flat, Place, State, States, Visit, Visitor};
+use super::params::{Flat, Part, Place, State, States, Visit, Visitor};
 use crate::checkpoint::blocks::Writer;
 use crate::checkpoint::disk::{Disk, Real};
 use crate::checkpoint::document::{self, Document, Listed, VERSION, file_name, of_spec};
@@ -171,10 +171,9 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
 
     /// What goes through all that this rank holds.
     fn pass<'p>(&'p mut self, manifest: &'p Manifest) -> Pass<'p, D, S, E, M> {
-        let shards = super::shards(&self.comm, &self.plan, &self.lengths);
         let held = held(manifest, &self.plan, &self.comm);
         let rank = self.comm.rank();
-        Pass { rank, device: &self.device, model: &mut self.model, states: &mut self.states, shards, held }
+        Pass { rank, device: &self.device, model: &mut self.model, states: &mut self.states, held }
     }
 
     /// What all ranks say, or the error of one of them; and this rank's own.
@@ -321,14 +320,13 @@ struct Pass<'p, D: Device, S: Shapes, E: Format, M: Format> {
     device: &'p D,
     model: &'p mut Model<D, S, E>,
     states: &'p mut States<D, M>,
-    shards: [Range<usize>; 2],
     held: Mines<'p>,
 }
 
 impl<D: Device, S: Shapes, E: Format, M: Format> Pass<'_, D, S, E, M> {
     fn over(&mut self, kept: Kept, see: &mut impl Each<D>) -> Result<(), StepError> {
         let (rank, device, held) = (self.rank, self.device, self.held.clone());
-        let mut over = Over { rank, device, states: self.states, shards: &self.shards, held, kept, see };
+        let mut over = Over { rank, device, states: self.states, held, kept, see };
         self.model.visit(&mut over)
     }
 }
@@ -337,7 +335,6 @@ struct Over<'a, 'm, D: Memory, M: Element, V> {
     rank: u64,
     device: &'a D,
     states: &'a mut States<D, M>,
-    shards: &'a [Range<usize>; 2],
     held: Mines<'m>,
     kept: Kept,
     see: &'a mut V,
@@ -352,13 +349,11 @@ impl<'m, D: Device, M: Format, V: Each<D>> Over<'_, 'm, D, M, V> {
     /// The rank's share of a tensor's state.
     fn state(&mut self, mine: &Mine<'_>, place: &Place, flat: Flat) -> Result<(), StepError> {
         let Some(shard) = mine.held.states.iter().find(|shard| shard.has(self.rank)) else { return Ok(()) };
-        let (range, first, len) =
-            (&self.shards[usize::from(flat.expert)], address(shard.first), address(shard.elements));
-        let start = flat.start + first;
-        if start < range.start || start + len > range.end {
+        let Part { elements, at } = flat.state();
+        let len = elements.len();
+        if (address(shard.first), address(shard.elements)) != (elements.start, len) {
             return Err(disagree(place, &format!("the state of elements {:?}", shard.range())));
         }
-        let at = start - range.start;
         let (device, kept, see) = (self.device, self.kept, &mut *self.see);
         match &mut self.states.expert {
             Some(state) if flat.expert => of_state(device, kept, mine, shard, state, (at, len), see),
@@ -394,11 +389,20 @@ fn address(place: u64) -> usize {
 }
 
 impl<D: Device, E: Format, M: Format, V: Each<D>> Visitor<D, E> for Over<'_, '_, D, M, V> {
-    fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
+    fn param(
+        &mut self,
+        place: Place,
+        flat: Flat,
+        elements: Range<usize>,
+        kept: Mut<'_, D, E>,
+    ) -> Result<(), StepError> {
         let mine = self.next(&place)?;
         if self.kept == Kept::Weight {
+            if elements.is_empty() {
+                return Ok(());
+            }
             let shard = weights(&mine, self.rank, &place, elements.len())?;
-            self.see.see(self.device, self.kept, &mine, shard, elements)
+            self.see.see(self.device, self.kept, &mine, shard, kept)
         } else {
             self.state(&mine, &place, flat)
         }

@@ -1,10 +1,10 @@
 //! What ranks of a world tell each other between backward and the next forward: gradients that each has a part of, and
 //! weights that each has updated a shard of.
 
+use super::Step;
 use super::model::Model;
-use super::params::{Flat, Gradients, Place, Visit, Visitor};
-use super::weights::overlap;
-use super::{Step, shards};
+use super::params::{Flat, Gradients, Place, Visit, Visitor, replicas};
+use super::weights;
 use crate::ViewMut;
 use crate::comm::{Comm, Subject};
 use crate::device::{Device, Element, Format, Memory, Mut};
@@ -14,11 +14,6 @@ use core::ops::Range;
 use moe_model_core::Plan;
 use moe_model_core::groups::Group;
 use moe_model_core::spec::ZeroStage;
-
-/// Who has replicas of dense parameters, or of experts.
-const fn replicas(expert: bool) -> Group {
-    if expert { Group::Edp } else { Group::CpDp }
-}
 
 /// Sums of gradients: over tensor-parallel ranks that have parts of the gradient of what each of them holds, over the stages
 /// that hold one table, and over replicas.
@@ -45,7 +40,9 @@ pub(super) fn gradients<D: Device, S: Shapes, E: Format, M: Format>(
         match stage {
             ZeroStage::None => comm.all_reduce(device, replicas(expert), all.again())?,
             // Of the others' shards the rank updates nothing.
-            _ => comm.reduce_parts(device, replicas(expert), shard, all.again())?,
+            ZeroStage::Optimizer => comm.reduce_parts(device, replicas(expert), shard, all.again())?,
+            // They were summed block by block.
+            ZeroStage::Gradients | ZeroStage::Parameters => {}
         }
         // Tensor-parallel ranks that have the same tokens count each of them once more.
         if expert && mesh.tp > 1 && !mesh.sequence_parallel.is_on() {
@@ -65,11 +62,11 @@ struct OverTensorRanks<'a, D: Memory> {
 }
 
 impl<D: Device, E: Element> Visitor<D, E> for OverTensorRanks<'_, D> {
-    fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
+    fn param(&mut self, place: Place, flat: Flat, _: Range<usize>, _: Mut<'_, D, E>) -> Result<(), StepError> {
         let sharing = self.plan.gradient_parts(place.name);
         if sharing > 1 {
+            let (elements, gradient) = self.gradients.kept(flat, place.rows * place.width);
             let len = elements.len();
-            let gradient = self.gradients.group(flat.expert).part(flat.start, len);
             let gradient: ViewMut<'_, D, One, One, f32> = ViewMut::of(gradient, len, 1);
             self.comm.sum_with(self.device, Group::Tp, sharing, gradient)?;
         }
@@ -93,9 +90,15 @@ fn tables<D: Device, S: Shapes, E: Format>(
     }
     let other = if stage == 0 { last } else { 0 };
     let Some(table) = model.table(stage == 0) else { return Ok(()) };
-    let mut own = gradients.of(table);
-    comm.send(device, other, Subject::Table, own.view())?;
-    comm.add_received(device, other, Subject::Table, own.again())?;
+    let (place, flat) = (table.place(), table.flat());
+    let len = place.rows * place.width;
+    let (elements, kept) = gradients.kept(flat, len);
+    let own = device.read(kept.read(), <[f32]>::to_vec).unwrap_or_default();
+    // Stages share it out each in its own way: what they send is all of it.
+    let all = if flat.shares_gradient() { weights::whole(comm, flat, len, own)? } else { own };
+    comm.send_values(other, Subject::Table, &all)?;
+    let others = comm.receive_values(other, Subject::Table, len)?;
+    device.write(kept, |out| out.iter_mut().zip(&others[elements]).for_each(|(out, other)| *out += other));
     Ok(())
 }
 
@@ -109,54 +112,39 @@ pub(super) fn weights<D: Device, S: Shapes, E: Format, M: Format>(
         let narrowed = |values: &[f32]| values.iter().map(|value| E::of_f32(*value)).collect::<Vec<E>>();
         let own = device.read(master.read(), narrowed).unwrap_or_default();
         let Some(all) = step.comm.gather_parts(replicas(expert), parts, &own)? else { continue };
-        let ranges: [Range<usize>; 2] = if expert { [0..0, 0..all.len()] } else { [0..all.len(), 0..0] };
-        step.model.visit(&mut Put { device, all: &all, ranges })?;
+        step.model.visit(&mut Put { device, all: &all, expert })?;
     }
     Ok(())
 }
 
-/// The gradients of a group that replicas share out, put together; none where each has all of them.
-pub(super) fn whole_gradients<D: Device, S: Shapes, E: Format, M: Format>(
-    step: &mut Step<D, S, E, M>,
-    expert: bool,
-) -> Result<Option<Vec<f32>>, StepError> {
-    let Some((own, parts)) = shared_out(step, expert) else { return Ok(None) };
-    let gradients = step.gradients.group(expert).part(own.start, own.len());
-    let own = step.device.read(gradients.read(), <[f32]>::to_vec).unwrap_or_default();
-    Ok(step.comm.gather_parts(replicas(expert), parts, &own)?)
-}
-
-/// The part of a group's parameters that a rank of a world updates for its replicas: where it lies, how long parts are, and of
-/// how many parameters; none where each updates all.
+/// The part of a group's parameters that a rank of a world updates for its replicas, each of which holds all of them: where it
+/// lies, how long parts are, and of how many parameters; none where each updates all, or holds but its part.
 fn shared_out<D: Device, S: Shapes, E: Format, M: Format>(
     step: &Step<D, S, E, M>,
     expert: bool,
 ) -> Option<(Range<usize>, (usize, usize))> {
-    let (zero, n) = (step.plan.spec().layout.zero, &step.lengths);
-    let (stage, part, len) = if expert {
-        (zero.expert, n.expert_shard, n.expert_parameters)
-    } else {
-        (zero.dense, n.dense_shard, n.dense_parameters)
-    };
-    if step.comm.is_alone() || stage == ZeroStage::None || len == 0 {
+    let (zero, n, len) = (step.plan.spec().layout.zero, &step.lengths, step.model.parameters[usize::from(expert)]);
+    let (stage, part) = if expert { (zero.expert, n.expert_shard) } else { (zero.dense, n.dense_shard) };
+    if step.comm.is_alone() || len == 0 || matches!(stage, ZeroStage::None | ZeroStage::Parameters) {
         return None;
     }
-    let [dense, expert_part] = shards(&step.comm, &step.plan, n);
-    Some((if expert { expert_part } else { dense }, (part, len)))
+    let replica = usize::try_from(step.plan.replica(step.comm.rank(), expert)).expect("replicas are addresses");
+    let [start, end] = [replica, replica + 1].map(|replica| len.min(replica * part));
+    Some((start..end, (part, len)))
 }
 
 /// Puts weights in their places.
 struct Put<'a, D, E> {
     device: &'a D,
     all: &'a [E],
-    ranges: [Range<usize>; 2],
+    expert: bool,
 }
 
 impl<D: Device, E: Format> Visitor<D, E> for Put<'_, D, E> {
-    fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        if let Some((at, _, len)) = overlap(flat, elements.len(), &self.ranges) {
-            let values = &self.all[at..at + len];
-            self.device.write(elements, |out| out.copy_from_slice(values));
+    fn param(&mut self, _: Place, flat: Flat, elements: Range<usize>, kept: Mut<'_, D, E>) -> Result<(), StepError> {
+        if flat.expert == self.expert {
+            let values = &self.all[flat.start..][..elements.len()];
+            self.device.write(kept, |out| out.copy_from_slice(values));
         }
         Ok(())
     }

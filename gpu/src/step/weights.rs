@@ -2,8 +2,9 @@
 //! shows them.
 
 use super::Source;
-use super::params::{Flat, Gradients, Place, States, Visitor};
+use super::params::{Flat, Gradients, Part, Place, States, Visitor};
 use super::probe::widened;
+use crate::comm::{Comm, CommError};
 use crate::device::{Device, Element, Format, Memory, Mut};
 use crate::tensor::StepError;
 use core::ops::Range;
@@ -15,46 +16,46 @@ pub(super) struct Fill<'a, D> {
 }
 
 impl<D: Memory> Fill<'_, D> {
-    fn fill<E: Format>(&mut self, place: Place, elements: Mut<'_, D, E>) -> Result<(), StepError> {
+    /// Of all that the source has, some elements.
+    fn fill<E: Format>(&mut self, place: Place, elements: Range<usize>, out: Mut<'_, D, E>) -> Result<(), StepError> {
         let mut filled = Ok(());
-        self.device.write(elements, |out| {
-            let mut values = vec![0.0; out.len()];
+        self.device.write(out, |out| {
+            let mut values = vec![0.0; place.rows * place.width];
             filled = self.source.fill(&place, &mut values);
-            out.iter_mut().zip(values).for_each(|(out, value)| *out = E::of_f32(value));
+            out.iter_mut().zip(&values[elements]).for_each(|(out, value)| *out = E::of_f32(*value));
         });
         filled.map_err(StepError::Other)
     }
 }
 
 impl<D: Memory, E: Format> Visitor<D, E> for Fill<'_, D> {
-    fn param(&mut self, place: Place, _: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        self.fill(place, elements)
+    fn param(&mut self, place: Place, _: Flat, elements: Range<usize>, kept: Mut<'_, D, E>) -> Result<(), StepError> {
+        self.fill(place, elements, kept)
     }
 
     fn buffer(&mut self, place: Place, elements: Mut<'_, D, f32>) -> Result<(), StepError> {
-        self.fill(place, elements)
+        self.fill(place, 0..elements.len(), elements)
     }
 }
 
-/// What of a parameter lies in a rank's shard: where there, where in the parameter, and how much.
-pub(super) fn overlap(flat: Flat, len: usize, shards: &[Range<usize>; 2]) -> Option<(usize, usize, usize)> {
-    let shard = &shards[usize::from(flat.expert)];
-    let (start, end) = (shard.start.max(flat.start), shard.end.min(flat.start + len));
-    (start < end).then(|| (start - shard.start, start - flat.start, end - start))
+/// Of what a rank keeps of a weight, from which element on, that which it keeps the state of.
+fn of_state<'a, D: Memory, E: Element>(flat: Flat, first: usize, kept: Mut<'a, D, E>) -> (Part, Mut<'a, D, E>) {
+    let part = flat.state();
+    let kept = kept.part(part.elements.start.saturating_sub(first), part.elements.len());
+    (part, kept)
 }
 
 /// Takes weights to the master weights of the rank's shard.
 pub(super) struct Widen<'a, D: Memory, M: Element> {
     pub(super) device: &'a D,
     pub(super) states: &'a mut States<D, M>,
-    pub(super) shards: [Range<usize>; 2],
 }
 
 impl<D: Device, E: Format, M: Format> Visitor<D, E> for Widen<'_, D, M> {
-    fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        if let Some((at, from, len)) = overlap(flat, elements.len(), &self.shards) {
-            let master = self.states.master(flat.expert).part(at, len);
-            self.device.widen(master, elements.part(from, len).read());
+    fn param(&mut self, _: Place, flat: Flat, elements: Range<usize>, kept: Mut<'_, D, E>) -> Result<(), StepError> {
+        let (Part { elements, at }, kept) = of_state(flat, elements.start, kept);
+        if !elements.is_empty() {
+            self.device.widen(self.states.master(flat.expert).part(at, elements.len()), kept.read());
         }
         Ok(())
     }
@@ -64,41 +65,50 @@ impl<D: Device, E: Format, M: Format> Visitor<D, E> for Widen<'_, D, M> {
 pub(super) struct WriteBack<'a, D: Memory, M: Element> {
     pub(super) device: &'a D,
     pub(super) states: &'a mut States<D, M>,
-    pub(super) shards: [Range<usize>; 2],
 }
 
 impl<D: Device, E: Format, M: Format> Visitor<D, E> for WriteBack<'_, D, M> {
-    fn param(&mut self, _: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        if let Some((at, from, len)) = overlap(flat, elements.len(), &self.shards) {
-            let master = self.states.master(flat.expert).part(at, len);
-            self.device.write_back(elements.part(from, len), master.read());
+    fn param(&mut self, _: Place, flat: Flat, elements: Range<usize>, kept: Mut<'_, D, E>) -> Result<(), StepError> {
+        let (Part { elements, at }, kept) = of_state(flat, elements.start, kept);
+        if !elements.is_empty() {
+            self.device.write_back(kept, self.states.master(flat.expert).part(at, elements.len()).read());
         }
         Ok(())
     }
 }
 
+/// All of something that replicas share out; what a rank that is alone has, and zeros.
+pub(super) fn whole(comm: &Comm, flat: Flat, len: usize, own: Vec<f32>) -> Result<Vec<f32>, CommError> {
+    let mut all = vec![0.0; len];
+    if comm.is_alone() {
+        all[flat.state().elements].copy_from_slice(&own);
+        return Ok(all);
+    }
+    let of = |replica| flat.elements_of(replica);
+    let parts = comm.shares::<f32>(flat.replicas(), f32::to_bytes(&own), &of)?;
+    parts.iter().enumerate().for_each(|(replica, part)| all[of(replica)].copy_from_slice(part));
+    Ok(all)
+}
+
 /// Shows weights and buffers.
 pub(super) struct Show<'a, D> {
     pub(super) device: &'a D,
+    pub(super) comm: &'a Comm,
     pub(super) see: &'a mut dyn FnMut(&Place, &[f32]),
 }
 
-impl<D: Memory> Show<'_, D> {
-    fn show<E: Format>(&mut self, place: Place, elements: &Mut<'_, D, E>) {
-        self.device.read(elements.read(), |values| {
-            (self.see)(&place, &widened(values));
-        });
-    }
-}
-
 impl<D: Memory, E: Format> Visitor<D, E> for Show<'_, D> {
-    fn param(&mut self, place: Place, _: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        self.show(place, &elements);
+    fn param(&mut self, place: Place, flat: Flat, _: Range<usize>, kept: Mut<'_, D, E>) -> Result<(), StepError> {
+        let Some(mut values) = self.device.read(kept.read(), widened) else { return Ok(()) };
+        if flat.shares_weight() {
+            values = whole(self.comm, flat, place.rows * place.width, values)?;
+        }
+        (self.see)(&place, &values);
         Ok(())
     }
 
     fn buffer(&mut self, place: Place, elements: Mut<'_, D, f32>) -> Result<(), StepError> {
-        self.show(place, &elements);
+        self.device.read(elements.read(), |values| (self.see)(&place, values));
         Ok(())
     }
 }
@@ -106,20 +116,24 @@ impl<D: Memory, E: Format> Visitor<D, E> for Show<'_, D> {
 /// Shows gradients.
 pub(super) struct ShowGradient<'a, D: Memory> {
     pub(super) device: &'a D,
+    pub(super) comm: &'a Comm,
     pub(super) gradients: &'a mut Gradients<D>,
-    /// Those of a group that replicas share out, put together.
-    pub(super) whole: [Option<Vec<f32>>; 2],
     pub(super) see: &'a mut dyn FnMut(&Place, &[f32]),
 }
 
 impl<D: Memory, E: Format> Visitor<D, E> for ShowGradient<'_, D> {
-    fn param(&mut self, place: Place, flat: Flat, elements: Mut<'_, D, E>) -> Result<(), StepError> {
-        if let Some(whole) = &self.whole[usize::from(flat.expert)] {
-            (self.see)(&place, &whole[flat.start..][..elements.len()]);
-            return Ok(());
+    fn param(&mut self, place: Place, flat: Flat, _: Range<usize>, _: Mut<'_, D, E>) -> Result<(), StepError> {
+        let all = place.rows * place.width;
+        let (_, kept) = self.gradients.kept(flat, all);
+        let Some(mut values) = self.device.read(kept.read(), <[f32]>::to_vec) else { return Ok(()) };
+        if flat.is_shared() && !flat.shares_gradient() && !self.comm.is_alone() {
+            // Of all of it, only what the rank updates was summed.
+            values = values[flat.state().elements].to_vec();
         }
-        let gradient = self.gradients.group(flat.expert).part(flat.start, elements.len());
-        self.device.read(gradient.read(), |values| (self.see)(&place, values));
+        if flat.shares_gradient() || flat.is_shared() && !self.comm.is_alone() {
+            values = whole(self.comm, flat, all, values)?;
+        }
+        (self.see)(&place, &values);
         Ok(())
     }
 }

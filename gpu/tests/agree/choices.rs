@@ -2,7 +2,7 @@
 
 use moe_model_core::spec::{
     Accounting, Architecture, Attention, Bias, CorrectionBias, Dtype, Factor, Gqa, Kernel, Layout, QkNorm, Recompute,
-    Routing, Schedule, Spec, Zero,
+    Routing, Schedule, Spec, Zero, ZeroStage,
 };
 
 pub(crate) type Choice = (&'static str, fn(&Architecture, &Layout) -> bool);
@@ -81,7 +81,11 @@ pub(crate) const ALL: &[Choice] = &[
         has_experts(a) && l.mesh.ep > 1 && l.mesh.sequence_parallel.is_on()
     }),
     ("data parallelism", |_, l| l.mesh.dp > 1),
-    ("sharded optimizer", |_, l| l.mesh.dp > 1 && l.zero == Zero::OPTIMIZER),
+    ("sharded optimizer", |_, l| l.mesh.dp > 1 && l.zero.dense == ZeroStage::Optimizer),
+    ("sharded gradients", |_, l| l.mesh.dp > 1 && l.zero.dense == ZeroStage::Gradients),
+    ("sharded weights", |_, l| l.mesh.dp > 1 && l.zero.dense == ZeroStage::Parameters),
+    ("sharded gradients of experts", |_, l| l.mesh.dp > l.mesh.ep && l.zero.expert == ZeroStage::Gradients),
+    ("sharded experts", |_, l| l.mesh.dp > l.mesh.ep && l.zero.expert == ZeroStage::Parameters),
     ("whole optimizer", |_, l| l.zero == Zero::NONE),
     ("flash", |_, l| kernel(l) == Some(Kernel::Flash)),
     ("eager", |_, l| kernel(l) == Some(Kernel::Eager)),

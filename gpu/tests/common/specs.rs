@@ -4,7 +4,7 @@ use fastrand::Rng;
 use moe_model_core::spec::{
     Accounting, Architecture, Attention, Batch, Bias, Capacity, CorrectionBias, Dropless, Dtype, Experts, Factor, Gqa,
     Kernel, LayerKind, LayerList, Layers, Layout, Mesh, Mla, Placement, Precision, QkNorm, Recompute, Reference,
-    Routing, Schedule, Spec, Stages, Switch, Zero,
+    Routing, Schedule, Spec, Stages, Switch, Zero, ZeroStage,
 };
 
 /// One of some.
@@ -123,7 +123,7 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
         mesh,
         stages: if mesh.vpp > 1 { Stages::EVEN } else { stages(rng, mesh.pp, layers) },
         schedule: if mesh.vpp > 1 { Schedule::Interleaved } else { of(rng, &[Schedule::Gpipe, Schedule::OneFOneB]) },
-        zero: of(rng, &[Zero::NONE, Zero::OPTIMIZER]),
+        zero: Zero { dense: of(rng, ZeroStage::ALL), expert: of(rng, ZeroStage::ALL), ..Zero::NONE },
         placement: Placement { vocab_multiple: of(rng, &[1, 8]), ..Placement::DEFAULT },
         precision: Precision {
             weights,

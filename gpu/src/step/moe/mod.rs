@@ -40,6 +40,7 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Moe<D, S, E> {
 
 impl<D: Memory, S: Shapes, E: Element> Moe<D, S, E> {
     pub(super) fn new(make: &mut Maker<'_, D>, architecture: &Architecture) -> Result<Self, StepError> {
+        make.block(0);
         let experts = &architecture.experts;
         let corrects = matches!(experts.correction_bias, CorrectionBias::On);
         Ok(Self {
