@@ -27,6 +27,7 @@ mod table;
 mod wrapped;
 
 use behind::Behind;
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use exit::exit;
 use folder::{ADAMW, Folder, Tokens};
@@ -36,7 +37,9 @@ use moe_model::gpu::hub::{Checkpoint, Sliced};
 use moe_model::gpu::shapes::Dynamic;
 use moe_model::gpu::step::{Place, Step};
 use moe_model::gpu::{Host, StepError};
-use moe_model::spec::{self, Accounting, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero};
+use moe_model::spec::{
+    self, Accounting, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero, ZeroStage,
+};
 use moe_model::{Bytes, Coordinates, Phase, Plan};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
@@ -122,7 +125,9 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
     spec.layout.mesh = Mesh { dp, tp, pp, vpp, ep, etp, sequence_parallel, ..Mesh::DEFAULT };
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
-    spec.layout.zero = if dp > 1 { Zero::OPTIMIZER } else { Zero::NONE };
+    let stage = matches.get_one::<String>("zero").expect("it has a default");
+    let zero = ZeroStage::ALL.iter().find(|of| of.word() == stage).copied().unwrap_or(ZeroStage::Optimizer);
+    spec.layout.zero = Zero { dense: zero, expert: zero, ..Zero::NONE };
     // Where random weights send tokens nobody knows.
     spec.layout.routing = Routing::WORST;
     spec.layout.accounting = Accounting::REFERENCE;
@@ -381,6 +386,13 @@ fn command() -> Command {
         .arg(degree("vpp", "1", "Virtual stages of each rank, which take turns"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))
         .arg(degree("etp", "1", "Ranks that split each expert"))
+        .arg(
+            Arg::new("zero")
+                .long("zero")
+                .value_parser(PossibleValuesParser::new(ZeroStage::ALL.iter().map(|of| of.word())))
+                .default_value(ZeroStage::Optimizer.word())
+                .help("What replicas share out: optimizer state, gradients too, or weights (parameters) as well"),
+        )
         .arg(folder("save", "Write a checkpoint behind the first step into this folder"))
         .arg(folder("load", "Read a checkpoint of this folder in the place of the first step").conflicts_with("save"))
         .arg(Arg::new("mpi").long("mpi").action(ArgAction::SetTrue).help("Be one of the processes that mpirun started"))

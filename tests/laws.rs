@@ -327,10 +327,6 @@ const BREACHES: &[Breach] = &[
         (mesh.ep, mesh.etp, mesh.sequence_parallel) = (1, 2, Switch::Off);
     }),
     ("reference-schedule", |s| (s.layout.accounting, s.layout.schedule) = (Accounting::REFERENCE, Schedule::ZbH1)),
-    ("reference-zero", |s| (s.layout.accounting, s.layout.zero.dense) = (Accounting::REFERENCE, ZeroStage::Gradients)),
-    ("reference-expert-zero", |s| {
-        (s.layout.accounting, s.layout.zero.expert) = (Accounting::REFERENCE, ZeroStage::Gradients);
-    }),
     ("reference-activations", |s| {
         (s.layout.accounting, s.layout.precision.activations) = (Accounting::REFERENCE, Dtype::Fp32);
     }),

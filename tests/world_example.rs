@@ -31,9 +31,9 @@ const MODELS: [(&str, [Degrees; 4]); 7] = [
 fn ranks_compute_what_transformers_computes() {
     for (model, layouts) in MODELS {
         let dir = format!("{}/tests/data/numerics/{model}", env!("CARGO_MANIFEST_DIR"));
-        for degrees in layouts {
+        for (degrees, zero) in layouts.into_iter().zip(["none", "optimizer", "gradients", "parameters"]) {
             let [dp, tp, pp, ep] = degrees.map(|degree| degree.to_string());
-            let arguments = [&dir, "--dp", &dp, "--tp", &tp, "--pp", &pp, "--ep", &ep];
+            let arguments = [&dir, "--dp", &dp, "--tp", &tp, "--pp", &pp, "--ep", &ep, "--zero", zero];
             let (code, stdout, stderr) = EXAMPLE.run(&arguments);
             assert_eq!(code, 0, "{model} {degrees:?}: {stdout}{stderr}");
             assert!(stdout.contains("The ranks compute what one model computes."), "{model} {degrees:?}: {stdout}");

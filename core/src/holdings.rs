@@ -230,7 +230,9 @@ impl Plan {
     #[must_use]
     pub fn cut(&self, of: &Holding, parameters: u64, from: ZeroStage) -> Cut {
         let each = weights::flat_share(parameters, self, of.expert_group, from);
-        let how = if of.shards > 1 {
+        let how = if of.is_buffer {
+            How::Whole
+        } else if of.shards > 1 {
             How::Itself { each: of.elements().div_ceil(of.shards) }
         } else if each < parameters {
             How::Buffer { each }

@@ -162,8 +162,6 @@ const OTHERS: &[&str] = &[
     "reference-mesh",
     "reference-etp",
     "reference-schedule",
-    "reference-zero",
-    "reference-expert-zero",
     "reference-activations",
     "reference-weights",
     "reference-gradients",
