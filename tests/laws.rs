@@ -320,7 +320,7 @@ const BREACHES: &[Breach] = &[
     }),
     ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
     ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
-    ("reference-mesh", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
+    ("reference-context", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
     ("reference-etp", |s| {
         s.layout.accounting = Accounting::REFERENCE;
         let mesh = &mut s.layout.mesh;

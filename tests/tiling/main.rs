@@ -159,7 +159,7 @@ const OTHERS: &[&str] = &[
     "selective-accounting",
     "transformers-mesh",
     "torchtitan-mesh",
-    "reference-mesh",
+    "reference-context",
     "reference-etp",
     "reference-schedule",
     "reference-zero",

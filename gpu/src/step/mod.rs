@@ -16,6 +16,7 @@ mod params;
 mod probe;
 mod save;
 mod sync;
+mod trade;
 mod weights;
 
 pub use params::{Flat, Place};

@@ -1,4 +1,4 @@
-// reference-mesh: sequences cut over ranks.
+// reference-context: a ring of ranks that each have a piece of a sequence.
 use moe_model::moe_model;
 
 moe_model! {
@@ -14,7 +14,7 @@ moe_model! {
     },
 
     layout Cluster: layout {
-        mesh: mesh { dp: 64, tp: 2, pp: 16, cp: 2, ep: 64, sequence_parallel: on },
+        mesh: mesh { dp: 64, tp: 2, pp: 16, cp: 2, context: ring, ep: 64, sequence_parallel: on },
         stages: stages { first: 4, last: 1 },
         zero: optimizer,
         batch: batch { sequence: 4096, count: 32 },
