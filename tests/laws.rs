@@ -331,6 +331,10 @@ const BREACHES: &[Breach] = &[
     ("reference-expert-zero", |s| {
         (s.layout.accounting, s.layout.zero.expert) = (Accounting::REFERENCE, ZeroStage::Gradients);
     }),
+    ("reference-zero-groups", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 2);
+    }),
     ("reference-activations", |s| {
         (s.layout.accounting, s.layout.precision.activations) = (Accounting::REFERENCE, Dtype::Fp32);
     }),

@@ -164,6 +164,7 @@ const OTHERS: &[&str] = &[
     "reference-schedule",
     "reference-zero",
     "reference-expert-zero",
+    "reference-zero-groups",
     "reference-activations",
     "reference-weights",
     "reference-gradients",

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::key::Key;
 use crate::spec::{
     Beside, Checkpoint, Compute, Context, CorrectionBias, Dtype, LayerKind, MegatronVersion, MlaCache, NUMBER_MAX,
-    QkNorm, Recompute, Schedule, StageList, Target, ZeroStage,
+    QkNorm, Recompute, Schedule, StageList, Target, ZeroGroups, ZeroStage,
 };
 use crate::stages::CHUNKS_MAX;
 use crate::together::SPACING_MAX;
@@ -1054,6 +1054,13 @@ pub const LAWS: &[Law] = &[
         AtMost(Of(Key::ZeroExpert), Just(ZeroStage::Optimizer as u64)),
         When::Reference,
         "the reference step holds weights and gradients whole",
+    ),
+    law(
+        "reference-zero-groups",
+        &[Key::ZeroGroups],
+        Rule::OneOf(Key::ZeroGroups, &[ZeroGroups::ByReplica as u64]),
+        When::Reference,
+        "in the reference step a parameter's replicas share its state",
     ),
     law(
         "reference-activations",
