@@ -38,7 +38,7 @@ use moe_model::gpu::shapes::Dynamic;
 use moe_model::gpu::step::{Place, Step};
 use moe_model::gpu::{Host, StepError};
 use moe_model::spec::{
-    self, Accounting, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero, ZeroStage,
+    self, Accounting, Context, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero, ZeroStage,
 };
 use moe_model::{Bytes, Coordinates, Phase, Plan};
 use safetensors::SafeTensors;
@@ -121,8 +121,9 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
     }
     let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
     let vpp = if vpp > 1 { vpp } else { 0 };
-    let [pp, ep, etp] = ["pp", "ep", "etp"].map(degree);
-    spec.layout.mesh = Mesh { dp, tp, pp, vpp, ep, etp, sequence_parallel, ..Mesh::DEFAULT };
+    let [pp, cp, ep, etp] = ["pp", "cp", "ep", "etp"].map(degree);
+    let context = if cp > 1 { Context::AllToAll } else { Context::Contiguous };
+    spec.layout.mesh = Mesh { dp, tp, pp, vpp, cp, ep, etp, context, sequence_parallel, ..Mesh::DEFAULT };
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
     let stage = matches.get_one::<String>("zero").expect("it has a default");
@@ -306,9 +307,9 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2], betw
     };
     let deviations = [0, 1].map(|of| ranks.iter().map(|rank| rank.deviations[of]).fold(0.0, larger));
     let rows = ranks.iter().map(|of| {
-        let Coordinates { tp, dp, ep, etp, pp, .. } = plan.coordinates(of.rank);
+        let Coordinates { tp, cp, dp, ep, etp, pp, .. } = plan.coordinates(of.rank);
         let budget = plan.budget(pp).peak().total;
-        let mut row: Vec<String> = [of.rank, pp, dp, tp, ep, etp].map(|place| place.to_string()).into();
+        let mut row: Vec<String> = [of.rank, pp, dp, cp, tp, ep, etp].map(|place| place.to_string()).into();
         row.extend([of.allocations.to_string(), Bytes::new(of.peak).to_string(), budget.to_string()]);
         row.extend(of.deviations.map(|off| format!("{off:.1e}")));
         row.push(of.sent.clone());
@@ -318,6 +319,7 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2], betw
         "rank",
         "pp",
         "dp",
+        "cp",
         "tp",
         "ep",
         "etp",
@@ -382,6 +384,7 @@ fn command() -> Command {
         )
         .arg(degree("dp", "2", "Replicas that have other sequences"))
         .arg(degree("tp", "2", "Ranks that split tensors, with sequence parallelism"))
+        .arg(degree("cp", "1", "Ranks that each have a piece of every sequence, and trade tokens for heads"))
         .arg(degree("pp", "2", "Stages"))
         .arg(degree("vpp", "1", "Virtual stages of each rank, which take turns"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))

@@ -320,13 +320,17 @@ const BREACHES: &[Breach] = &[
     }),
     ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
     ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
-    ("reference-mesh", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
+    ("reference-context", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
     ("reference-etp", |s| {
         s.layout.accounting = Accounting::REFERENCE;
         let mesh = &mut s.layout.mesh;
         (mesh.ep, mesh.etp, mesh.sequence_parallel) = (1, 2, Switch::Off);
     }),
     ("reference-schedule", |s| (s.layout.accounting, s.layout.schedule) = (Accounting::REFERENCE, Schedule::ZbH1)),
+    ("reference-zero-groups", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 2);
+    }),
     ("reference-activations", |s| {
         (s.layout.accounting, s.layout.precision.activations) = (Accounting::REFERENCE, Dtype::Fp32);
     }),

@@ -60,6 +60,26 @@ fn chunks_take_turns_and_experts_are_split() {
     }
 }
 
+/// Ranks that each have a piece of every sequence.
+#[test]
+fn sequences_are_cut() {
+    for (model, more) in [
+        ("deepseek_v2_lite_tiny", ["--cp", "2", "--dp", "1", "--tp", "2", "--pp", "1", "--ep", "2"]),
+        ("deepseek_v3_tiny", ["--cp", "2", "--dp", "1", "--tp", "1", "--pp", "2", "--ep", "2"]),
+        ("deepseek_v3_tiny", ["--cp", "4", "--dp", "2", "--tp", "1", "--pp", "1", "--ep", "4"]),
+        ("gpt_oss_tiny", ["--cp", "2", "--dp", "1", "--tp", "2", "--pp", "2", "--ep", "4"]),
+        ("gpt_oss_tiny", ["--cp", "4", "--dp", "1", "--tp", "1", "--pp", "1", "--ep", "2"]),
+        ("llama_tiny", ["--cp", "2", "--dp", "2", "--tp", "2", "--pp", "1", "--ep", "1"]),
+        ("mixtral_tiny", ["--cp", "2", "--dp", "2", "--tp", "1", "--pp", "1", "--ep", "4"]),
+        ("qwen2_moe_tiny", ["--cp", "2", "--dp", "1", "--tp", "1", "--pp", "2", "--ep", "1"]),
+    ] {
+        let dir = format!("{}/tests/data/numerics/{model}", env!("CARGO_MANIFEST_DIR"));
+        let (code, stdout, stderr) = EXAMPLE.run(&[&[&*dir], &more[..]].concat());
+        assert_eq!(code, 0, "{model} {more:?}: {stdout}{stderr}");
+        assert!(stdout.contains("The ranks compute what one model computes."), "{model}: {stdout}");
+    }
+}
+
 /// The first step under one layout, the second under others: losses and weights are those of transformers.
 #[test]
 fn checkpoints_are_read_under_other_layouts() {

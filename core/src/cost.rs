@@ -4,7 +4,7 @@
 use crate::bytes::Bytes;
 use crate::counts::Counts;
 use crate::inventory::{Entry, Inventory, Module};
-use crate::mixers::{At, Slot};
+use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::Sizes;
@@ -290,6 +290,12 @@ fn dispatch(plan: &Plan, sizes: &Sizes, element: u64, layers: u64, see: &mut dyn
     see(&Piece::exchange("copies of tokens around experts", Part::Experts, mul(rows, row), mesh.etp, layers));
 }
 
+/// Numbers that a rank sends to so many ranks that trade tokens for heads: queries, keys and values there, outputs back.
+pub(crate) const fn traded(sizes: &Sizes, heads: &Heads, ranks: u64) -> u64 {
+    let dealt = add(heads.queries.dealt(ranks).local, heads.keys.dealt(ranks).local);
+    mul(mul(tokens(sizes), mul(dealt, add(heads.width.local, heads.value.local))), ranks - 1)
+}
+
 /// Scores of queries with keys, and values by them; and what context-parallel ranks trade for that.
 fn core(plan: &Plan, sizes: &Sizes, slot: Slot, layers: u64, see: &mut dyn FnMut(&Piece)) {
     let Some(heads) = (At { plan, sizes, slot }).heads() else { return };
@@ -302,11 +308,9 @@ fn core(plan: &Plan, sizes: &Sizes, slot: Slot, layers: u64, see: &mut dyn FnMut
     let reach = if window > 0 { window.min(sizes.sequence.local) } else { sizes.sequence.local };
     let width = add(heads.width.local, heads.value.local);
     let pairs = mul(tokens(sizes), reach);
-    let keys_and_values = mul(mul(tokens(sizes), mul(heads.keys.local, width)), element);
-    let queries_and_outputs = mul(mul(tokens(sizes), mul(heads.queries.local, width)), element);
     let sent = match mesh.context {
-        Context::AllToAll => to_others(add(keys_and_values, queries_and_outputs), mesh.cp),
-        _ => mul(keys_and_values, mesh.cp - 1),
+        Context::AllToAll => mul(traded(sizes, &heads, mesh.cp), element),
+        _ => mul(mul(mul(tokens(sizes), mul(heads.keys.local, width)), element), mesh.cp - 1),
     };
     let (pairs, width) = (mul(pairs, layers), mul(heads.queries.local, width));
     let computed = Cost { operations: mul(mul(2, pairs), width), ..Cost::default() };

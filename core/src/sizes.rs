@@ -170,6 +170,14 @@ impl Dim {
     pub const fn split(self, over: Over, ranks: u64) -> Self {
         Self { over, local: self.global / ranks, ..self }
     }
+
+    /// What of a rank's heads each of so many ranks has that it trades tokens for: an even share, or one where they are fewer
+    /// than these, and each is dealt to several.
+    #[must_use]
+    pub const fn dealt(self, ranks: u64) -> Self {
+        let share = self.local / ranks;
+        Self { local: if share == 0 { 1 } else { share }, ..self }
+    }
 }
 
 impl core::fmt::Display for Dim {

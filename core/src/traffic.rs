@@ -4,9 +4,10 @@
 mod replicas;
 
 use crate::bytes::Bytes;
-use crate::cost::{own_tokens, to_others, tokens};
+use crate::cost::{own_tokens, to_others, tokens, traded};
 use crate::counts::Counts;
 use crate::groups::{Coordinates, Group};
+use crate::mixers::{At, Slot};
 use crate::plan::Plan;
 use crate::saturating::{add, mul};
 use crate::sizes::{Dim, Sizes};
@@ -23,7 +24,7 @@ pub enum Operation {
     /// Each gets the sum, or the largest, of what each has: as a reduce-scatter and an all-gather, of parts that are as long as
     /// each other but for the last ones.
     AllReduce,
-    /// Copies of tokens go to the ranks of their experts, or back.
+    /// Copies of tokens go to the ranks of their experts, or heads to those that trade tokens for them, or back.
     AllToAll,
     /// Each says how many copies of tokens it is about to send.
     Counts,
@@ -60,7 +61,7 @@ pub struct Sent {
     /// Of what.
     pub what: &'static str,
     /// Bytes to others, each time. Routing decides how many copies of tokens come to which rank of an expert group: of what
-    /// they take these are each rank's share of what all send, in an all-to-all those included that stay.
+    /// they take these are each rank's share of what all send, in an all-to-all among them those included that stay.
     pub bytes: Bytes,
     /// How often in a step.
     pub times: u64,
@@ -171,8 +172,8 @@ struct Of<'p> {
     rank: u64,
     at: Coordinates,
     counts: Counts,
-    /// Layers with experts that backward computes again.
-    moe_again: u64,
+    /// Blocks of attention that backward computes again, and layers with experts.
+    again: [u64; 2],
     /// Bytes of an activation or a weight.
     element: u64,
     list: Vec<Sent>,
@@ -180,6 +181,8 @@ struct Of<'p> {
 
 const FP32: u64 = 4;
 const INT32: u64 = 4;
+/// The sum of the losses of a rank's tokens, and how many they are.
+const LOSS: u64 = 16;
 
 impl<'p> Of<'p> {
     fn new(plan: &'p Plan, rank: u64) -> Self {
@@ -187,10 +190,10 @@ impl<'p> Of<'p> {
         let of_chunk = |chunk| Counts::of(plan, &plan.chunk(at.pp, chunk), 1);
         let counts = (0..plan.chunks()).map(of_chunk).fold(Counts::NONE, Counts::with);
         let is_again = matches!(plan.spec().layout.recompute, Recompute::Full);
-        let moe_again = if is_again { counts.moe.there } else { 0 };
+        let again = if is_again { [counts.mixers[0].there, counts.moe.there] } else { [0; 2] };
         let counts = counts.all().tied(plan.spec().architecture.tied_embeddings);
         let element = plan.spec().layout.precision.activations.bytes();
-        Self { plan, sizes: plan.sizes(), rank, at, counts, moe_again, element, list: Vec::new() }
+        Self { plan, sizes: plan.sizes(), rank, at, counts, again, element, list: Vec::new() }
     }
 
     fn push(&mut self, group: Group, operation: Operation, what: &'static str, bytes: u64, times: u64) {
@@ -257,11 +260,22 @@ impl<'p> Of<'p> {
             self.gathered("embedding", hidden, 1);
         }
         self.around("attention", counts.mixers[0].there);
+        self.trade(counts.mixers[0].there);
         self.around("dense feed-forward network", counts.dense.there);
         self.experts(counts.moe.there);
         self.head("head", counts.last.there);
         self.entrance(counts.mtp.there);
         self.head("head of a module for multi-token prediction", counts.mtp.there);
+    }
+
+    /// Heads that context-parallel ranks trade tokens for, and their gradients.
+    fn trade(&mut self, times: u64) {
+        let (plan, sizes) = (self.plan, &self.sizes);
+        let ranks = plan.spec().layout.mesh.trading_ranks();
+        let Some(heads) = (At { plan, sizes, slot: Slot::Attention }).heads() else { return };
+        let bytes = mul(traded(sizes, &heads, ranks), self.element);
+        let times = add(mul(2, times), self.again[0]);
+        self.push(Group::Cp, Operation::AllToAll, "heads", bytes, mul(times, self.micro_batches()));
     }
 
     fn experts(&mut self, times: u64) {
@@ -277,7 +291,7 @@ impl<'p> Of<'p> {
         if mesh.expert_ranks() == 1 {
             return;
         }
-        let again = mul(self.moe_again, self.micro_batches());
+        let again = mul(self.again[1], self.micro_batches());
         let copies = match self.plan.spec().layout.routing {
             Routing::Dropless(_) => {
                 let (what, times) = ("copies of each expert", add(times, again));
@@ -310,8 +324,10 @@ impl<'p> Of<'p> {
         self.gathered(what, self.sizes.hidden, mul(2, times));
         self.summed(what, self.sizes.hidden, times);
         // The largest logit of each token, the sum of exponentials, the label's logit.
-        let times = mul(3, mul(times, self.micro_batches()));
-        self.all_reduce(Group::Tp, (what, times), tokens(&self.sizes), FP32, tp);
+        let times = mul(times, self.micro_batches());
+        self.all_reduce(Group::Tp, (what, mul(3, times)), tokens(&self.sizes), FP32, tp);
+        let loss = mul(LOSS, self.plan.spec().layout.mesh.cp - 1);
+        self.push(Group::Cp, Operation::AllGather, what, loss, times);
     }
 
     /// What a module for multi-token prediction has in front of its layer.

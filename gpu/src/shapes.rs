@@ -44,6 +44,17 @@ impl<A: Axis> Axis for Shard<A> {
     }
 }
 
+/// What of heads a context-parallel rank attends with, where these trade tokens for heads: an even share, or one where there are
+/// fewer heads than ranks.
+#[derive(Debug)]
+pub struct Dealt<A>(core::marker::PhantomData<A>);
+
+impl<A: Axis> Axis for Dealt<A> {
+    fn len(lengths: &Lengths) -> usize {
+        lengths.dealt(A::len(lengths))
+    }
+}
+
 macro_rules! axes {
     ($($(#[$doc:meta])* $name:ident = $field:ident,)*) => {$(
         $(#[$doc])*
@@ -65,6 +76,9 @@ axes! {
     Tokens = tokens,
     /// Tokens of a micro-batch that a rank has inside blocks: those of all tensor-parallel ranks.
     Context = context,
+    /// Tokens of a micro-batch that a rank attends with: those inside blocks, and where context-parallel ranks trade tokens for
+    /// heads those of all of them.
+    Traded = traded,
     /// Keys that a query may look at.
     Keys = keys,
     /// Copies of tokens at the experts of a rank, as many as the budget counts.
@@ -91,6 +105,7 @@ pub struct Lengths {
     pub batch: usize,
     pub tokens: usize,
     pub context: usize,
+    pub traded: usize,
     pub keys: usize,
     pub rows: usize,
     pub own_rows: usize,
@@ -112,6 +127,7 @@ pub struct Lengths {
     pub expert_ffn: usize,
     pub shared_ffn: usize,
     pub tensor_ranks: usize,
+    pub trading_ranks: usize,
     pub dense_parameters: usize,
     pub expert_parameters: usize,
     pub dense_shard: usize,
@@ -119,6 +135,11 @@ pub struct Lengths {
 }
 
 impl Lengths {
+    /// What of so many heads a rank attends with.
+    pub(crate) fn dealt(&self, heads: usize) -> usize {
+        (heads / self.trading_ranks).max(1)
+    }
+
     /// Those of a stage of a plan.
     ///
     /// # Panics
@@ -146,6 +167,7 @@ impl Lengths {
             batch: n(batch),
             tokens: n(tokens),
             context: n(batch * sizes.context.local),
+            traded: n(batch * sizes.context.local * layout.mesh.trading_ranks()),
             keys: n(sizes.sequence.local),
             rows: n(rows),
             own_rows: n(plan.received_rows()),
@@ -171,6 +193,7 @@ impl Lengths {
             expert_ffn,
             shared_ffn,
             tensor_ranks: n(layout.mesh.tp),
+            trading_ranks: n(layout.mesh.trading_ranks()),
             dense_parameters,
             expert_parameters,
             dense_shard,

@@ -6,7 +6,9 @@
 
 use moe_model_core::Plan;
 use moe_model_core::groups::Group;
-use moe_model_core::spec::{Accounting, Attention, Experts, Gqa, Layers, Mesh, Recompute, Routing, Spec, Switch, Zero};
+use moe_model_core::spec::{
+    Accounting, Attention, Context, Experts, Gqa, Layers, Mesh, Recompute, Routing, Spec, Switch, Zero,
+};
 use moe_model_gpu::comm::nccl::Nccl;
 use moe_model_gpu::comm::store::Store;
 use moe_model_gpu::comm::threads::{self, PATIENCE};
@@ -25,6 +27,10 @@ const RANKS: u64 = 4;
 /// Every kind of exchange: two tensor-parallel ranks with sequence parallelism, experts dealt over two, and two stages or
 /// replicas that share their optimizer's state.
 fn plan(pp: u64) -> Plan {
+    of(Mesh { dp: RANKS / 2 / pp, tp: 2, pp, ep: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT })
+}
+
+fn of(mesh: Mesh) -> Plan {
     let mut spec = Spec::DEFAULT;
     let architecture = &mut spec.architecture;
     (architecture.hidden, architecture.vocab) = (16, 40);
@@ -32,10 +38,10 @@ fn plan(pp: u64) -> Plan {
     architecture.attention = Attention::Gqa(Gqa { heads: 4, kv_heads: 2, head_dim: 8, ..Gqa::DEFAULT });
     architecture.experts = Experts { routed: 8, active: 2, ffn: 8, ..Experts::DEFAULT };
     let layout = &mut spec.layout;
-    layout.mesh = Mesh { dp: RANKS / 2 / pp, tp: 2, pp, ep: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT };
+    layout.mesh = mesh;
     (layout.batch.sequence, layout.batch.micro, layout.batch.count) = (8, 1, 4);
     (layout.recompute, layout.routing, layout.accounting) = (Recompute::Full, Routing::WORST, Accounting::REFERENCE);
-    layout.zero = if pp == 1 { Zero::OPTIMIZER } else { Zero::NONE };
+    layout.zero = if mesh.pp == 1 { Zero::OPTIMIZER } else { Zero::NONE };
     Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"))
 }
 
@@ -121,6 +127,11 @@ fn replicas_over_nccl_compute_what_they_compute_over_channels() {
 #[test]
 fn stages_over_nccl_compute_what_they_compute_over_channels() {
     same(plan(2));
+}
+
+#[test]
+fn pieces_over_nccl_compute_what_they_compute_over_channels() {
+    same(of(Mesh { cp: 2, context: Context::AllToAll, pp: 2, ep: 2, ..Mesh::DEFAULT }));
 }
 
 /// Messages of any lengths, none among them, come as they were sent; and a rank that ends is an error of who waits for it.

@@ -10,7 +10,7 @@ mod zero;
 use super::{is_recomputed, saved};
 use crate::counts::{Count, Counts, Part};
 use crate::inventory::{Block, Element, Entry, Lifetime, Module, Role, Sink};
-use crate::mixers::{At, Slot};
+use crate::mixers::{At, Heads, Slot};
 use crate::plan::Plan;
 use crate::sizes::{Dim, Over, Sizes, Symbol};
 use crate::spec::{Architecture, Attention, CorrectionBias, Kernel, Pool, QkNorm, Reference, Routing};
@@ -215,9 +215,15 @@ impl Of<'_> {
 
     /// Queries, keys and values, what softmax leaves behind, and their gradients.
     const fn heads(self, list: &mut Sink<'_>, frame: &Frame) {
-        let (sizes, (batch, context)) = (self.sizes, (self.sizes.batch, self.sizes.context));
+        let (sizes, batch) = (self.sizes, self.sizes.batch);
         // A law refuses attention without heads.
-        let Some(heads) = (At { plan: self.plan, sizes, slot: Slot::Attention }).heads() else { return };
+        let Some(all) = (At { plan: self.plan, sizes, slot: Slot::Attention }).heads() else { return };
+        let ranks = self.plan.spec().layout.mesh.trading_ranks();
+        let heads = Heads { queries: all.queries.dealt(ranks), keys: all.keys.dealt(ranks), ..all };
+        let context = if ranks > 1 { sizes.sequence } else { sizes.context };
+        if ranks > 1 {
+            self.traded(list, frame, &all);
+        }
         let query = [batch, context, heads.queries, heads.width];
         let (key, value) = ([batch, context, heads.keys, heads.width], [batch, context, heads.keys, heads.value]);
         let output = [batch, context, heads.queries, heads.value];
@@ -241,6 +247,18 @@ impl Of<'_> {
         list.push(&frame.backward, "query gradient", query);
         list.push(&frame.backward, "key gradient", key);
         list.push(&frame.backward, "value gradient", value);
+    }
+
+    /// What a rank trades for the tokens of others: all heads of its own. Backward puts gradients in the place of queries, keys
+    /// and values.
+    const fn traded(self, list: &mut Sink<'_>, frame: &Frame, heads: &Heads) {
+        let (batch, context) = (self.sizes.batch, self.sizes.context);
+        let output = [batch, context, heads.queries, heads.value];
+        frame.both(list, "query of own tokens", [batch, context, heads.queries, heads.width]);
+        frame.both(list, "key of own tokens", [batch, context, heads.keys, heads.width]);
+        frame.both(list, "value of own tokens", [batch, context, heads.keys, heads.value]);
+        frame.keep(list, "attention output of own tokens", output);
+        list.push(&frame.backward, "attention output gradient of own tokens", output);
     }
 
     /// Norms of queries and keys, each head by itself.
@@ -420,6 +438,10 @@ impl Of<'_> {
         let sizes = self.sizes;
         let (saved, own) = (&frame.saved, sizes.own_hidden());
         let fp32 = &saved.stored_as(Element::FP32);
+        if self.plan.spec().layout.mesh.cp > 1 {
+            // Those of a piece's last tokens are of the next piece.
+            list.push(&saved.stored_as(Element::INT64), "next token ids", self.all_each(ONE));
+        }
         list.push(saved, "next token embedding", own);
         list.push(fp32, "next token norm statistics", sizes.own_each(ONE));
         list.push(fp32, "hidden norm statistics", sizes.own_each(ONE));

@@ -6,8 +6,8 @@ use super::{Law, When};
 use crate::device::Device;
 use crate::key::Key;
 use crate::spec::{
-    Beside, Checkpoint, Compute, CorrectionBias, Dtype, LayerKind, MegatronVersion, MlaCache, NUMBER_MAX, QkNorm,
-    Recompute, Schedule, StageList, Target, ZeroStage,
+    Beside, Checkpoint, Compute, Context, CorrectionBias, Dtype, LayerKind, MegatronVersion, MlaCache, NUMBER_MAX,
+    QkNorm, Recompute, Schedule, StageList, Target, ZeroGroups, ZeroStage,
 };
 use crate::stages::CHUNKS_MAX;
 use crate::together::SPACING_MAX;
@@ -1021,11 +1021,11 @@ pub const LAWS: &[Law] = &[
         "what torchtitan keeps is counted of ranks that hold whole layers",
     ),
     law(
-        "reference-mesh",
-        &[Key::MeshCp],
-        AtMost(Of(Key::MeshCp), Just(1)),
-        When::Reference,
-        "the reference step does not cut sequences in parts yet",
+        "reference-context",
+        &[Key::MeshContext, Key::MeshCp],
+        Rule::OneOf(Key::MeshContext, &[Context::AllToAll as u64]),
+        When::ReferenceContext,
+        "the context-parallel ranks of the reference step trade tokens for heads",
     ),
     law(
         "reference-etp",
@@ -1040,6 +1040,13 @@ pub const LAWS: &[Law] = &[
         Rule::OneOf(Key::Schedule, &[Schedule::OneFOneB as u64, Schedule::Gpipe as u64, Schedule::Interleaved as u64]),
         When::Reference,
         "the reference step runs `one_f_one_b`, `interleaved` and `gpipe`",
+    ),
+    law(
+        "reference-zero-groups",
+        &[Key::ZeroGroups],
+        Rule::OneOf(Key::ZeroGroups, &[ZeroGroups::ByReplica as u64]),
+        When::Reference,
+        "in the reference step a parameter's replicas share its state",
     ),
     law(
         "reference-activations",

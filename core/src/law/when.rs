@@ -60,6 +60,8 @@ pub enum When {
     Torchtitan,
     /// As the reference step counts.
     Reference,
+    /// The same, where ranks share sequences.
+    ReferenceContext,
     /// The same, where experts are split over ranks that also split tensors.
     ReferenceEtp,
     /// Where linear layers compute in fp8.
@@ -381,6 +383,7 @@ impl When {
             Self::Transformers => n.get(Key::AccountingRouted).is_some(),
             Self::Torchtitan => is_torchtitan(n),
             Self::Reference => is_reference(n) && !is_serving(n),
+            Self::ReferenceContext => Self::Reference.applies(n) && of[Key::MeshCp as usize] > 1,
             Self::ReferenceEtp => {
                 Self::Reference.applies(n) && moe && of[Key::MeshEtp as usize] > 1 && of[Key::MeshTp as usize] > 1
             }
@@ -510,6 +513,7 @@ impl When {
             Self::Reachable => EXPERTS.with(Key::ExpertsGroups),
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
+            Self::ReferenceContext => KeySet::of(&[Key::MeshCp]),
             Self::ReferenceEtp => KeySet::of(&[Key::LayersMoe, Key::MeshEtp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll | Self::MixerAllToAll => {
                 KeySet::of(&[Key::MeshCp, Key::MeshContext])

@@ -12,7 +12,8 @@ use crate::key::{Key, KeySet, Numbers};
 use crate::saturating::{mul, zero_or};
 
 words! {
-    /// How context-parallel ranks share a sequence. Which of them does not change what a rank holds.
+    /// How context-parallel ranks share a sequence. Under `accounting: reference` a rank also holds what is traded; else which
+    /// of them it is does not change what a rank holds.
     Context {
         /// Each rank holds one piece.
         Contiguous = "contiguous",
@@ -79,6 +80,16 @@ impl Mesh {
     #[must_use]
     pub const fn stage_ranks(&self) -> u64 {
         mul(mul(self.tp, self.cp), self.dp)
+    }
+
+    /// Ranks that trade tokens for heads around attention.
+    #[must_use]
+    pub const fn trading_ranks(&self) -> u64 {
+        match self.context {
+            Context::AllToAll => self.cp,
+            // Of a hierarchy it would be the inner ranks, which nothing counts apart yet.
+            Context::Hierarchical | Context::Contiguous | Context::Ring => 1,
+        }
     }
 
     /// Ranks of one expert group.

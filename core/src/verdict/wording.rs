@@ -437,7 +437,7 @@ const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
         When::Given(Key::HyperConnections) => "`hyper_connections`",
         When::Hashed => "`experts.hash_layers`",
         When::NoSelective | When::Fp8NoEngine => "this accounting",
-        When::Reference => "`accounting: reference`",
+        When::Reference | When::ReferenceContext => "`accounting: reference`",
         When::Fp8Mixers => "these mixers",
         When::Fp8 => "a `precision.compute` in fp8",
         When::Fp8Stored => return text.str(" says how weights are stored, and computes nothing in fp8"),

@@ -9,6 +9,7 @@ mod solo;
 #[cfg(feature = "cuda")]
 pub mod store;
 pub mod threads;
+mod trade;
 
 use crate::device::{Element, Format, Memory, Mut, Ref};
 use crate::ops::elementwise::{Columns, Elementwise};

@@ -80,8 +80,8 @@ impl Device for Host {
         let shape = attention::Shape {
             batch: lengths.batch,
             sequence: lengths.keys,
-            heads: lengths.heads,
-            kv_heads: lengths.kv_heads,
+            heads: lengths.dealt(lengths.heads),
+            kv_heads: lengths.dealt(lengths.kv_heads),
             width: lengths.query_key,
             value: lengths.value,
             window: 0,

@@ -2,12 +2,13 @@
 
 use super::context::{Context as Ctx, NormOutput, Passing};
 use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::trade::{Own, OwnMut};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::attention::{self, Attended, Qkv, QkvMut};
 use crate::ops::gemm::{self, Into};
 use crate::ops::rope::{self, Turn};
 use crate::ops::{elementwise, rms_norm};
-use crate::shapes::{Axis, Context, Keys, One, Plus, Shapes, Times, Tokens};
+use crate::shapes::{Axis, Context, Dealt, Keys, Lengths, One, Plus, Shapes, Times, Tokens, Traded};
 use crate::tensor::{StepError, Tensor};
 use crate::{View, ViewMut};
 use moe_model_core::inventory::{Block, Module};
@@ -166,31 +167,56 @@ impl<D: Memory, S: Shapes, E: Element> Mla<D, S, E> {
 
 /// What attention itself keeps: of `K` key/value heads, queries and keys of width `W`.
 struct Core<D: Memory, S: Shapes, K, W, E: Element> {
-    q: Tensor<D, Context, Times<S::Heads, W>, E>,
-    k: Tensor<D, Context, Times<K, W>, E>,
-    v: Tensor<D, Context, Times<K, S::Value>, E>,
-    o: Tensor<D, Context, Times<S::Heads, S::Value>, E>,
+    q: Tensor<D, Traded, Times<Dealt<S::Heads>, W>, E>,
+    k: Tensor<D, Traded, Times<Dealt<K>, W>, E>,
+    v: Tensor<D, Traded, Times<Dealt<K>, S::Value>, E>,
+    o: Tensor<D, Traded, Times<Dealt<S::Heads>, S::Value>, E>,
+    /// Of all heads of this rank's tokens, where these are traded.
+    own_o: Option<Tensor<D, Context, Times<S::Heads, S::Value>, E>>,
     softmax: Softmax<D, S, E>,
 }
 
 enum Softmax<D: Memory, S: Shapes, E: Element> {
-    Lse(Tensor<D, Times<Context, S::Heads>, One, f32>),
-    Probabilities(Tensor<D, Times<Context, S::Heads>, Keys, E>),
+    Lse(Tensor<D, Times<Traded, Dealt<S::Heads>>, One, f32>),
+    Probabilities(Tensor<D, Times<Traded, Dealt<S::Heads>>, Keys, E>),
 }
 
 /// Gradients of a core's queries, keys and values.
 struct CoreGradients<D: Memory, S: Shapes, K, W, E: Element> {
-    q: Tensor<D, Context, Times<S::Heads, W>, E>,
-    k: Tensor<D, Context, Times<K, W>, E>,
-    v: Tensor<D, Context, Times<K, S::Value>, E>,
+    q: Tensor<D, Traded, Times<Dealt<S::Heads>, W>, E>,
+    k: Tensor<D, Traded, Times<Dealt<K>, W>, E>,
+    v: Tensor<D, Traded, Times<Dealt<K>, S::Value>, E>,
     // Held as long as the others: a frame gives everything back at its end.
-    _d_o: Tensor<D, Context, Times<S::Heads, S::Value>, E>,
+    _d_o: Tensor<D, Traded, Times<Dealt<S::Heads>, S::Value>, E>,
+    _own_d_o: Option<Tensor<D, Context, Times<S::Heads, S::Value>, E>>,
     _scores: Scores<D, S, E>,
 }
 
 enum Scores<D: Memory, S: Shapes, E: Element> {
-    Delta(Tensor<D, Times<Context, S::Heads>, One, f32>),
-    Gradient(Tensor<D, Times<Context, S::Heads>, Keys, E>),
+    Delta(Tensor<D, Times<Traded, Dealt<S::Heads>>, One, f32>),
+    Gradient(Tensor<D, Times<Traded, Dealt<S::Heads>>, Keys, E>),
+}
+
+impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> CoreGradients<D, S, K, W, E> {
+    /// Turns queries and keys back, and gives those of all heads of this rank's tokens.
+    fn back<'v>(
+        &'v mut self,
+        of: &Ctx<'_, D>,
+        rotary: usize,
+        own: Option<&'v mut Own<D, S, K, W, E>>,
+    ) -> Result<OwnMut<'v, D, S, K, W, E>, StepError> {
+        let (device, n) = (of.room.device, of.room.lengths);
+        let mut all = QkvMut { q: self.q.view_mut(), k: self.k.view_mut(), v: self.v.view_mut() };
+        rope::rotate(device, all.q.again(), rotary, of.rope(), Turn::Back, n);
+        rope::rotate(device, all.k.again(), rotary, of.rope(), Turn::Back, n);
+        match own {
+            Some(own) => {
+                own.take_back(of, &all)?;
+                Ok(own.view_mut())
+            }
+            None => Ok(OwnMut { q: all.q.reshaped(n), k: all.k.reshaped(n), v: all.v.reshaped(n) }),
+        }
+    }
 }
 
 impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
@@ -200,6 +226,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
             k: of.room.take("key")?,
             v: of.room.take("value")?,
             o: of.room.take("attention output")?,
+            own_o: if of.trades() { Some(of.room.take("attention output of own tokens")?) } else { None },
             softmax: match of.kernel() {
                 Kernel::Flash => Softmax::Lse(of.room.take("log-sum-exp")?),
                 Kernel::Eager => Softmax::Probabilities(of.room.take("attention probabilities")?),
@@ -214,8 +241,8 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
         attention::Shape {
             batch: n.batch,
             sequence: n.keys,
-            heads: n.heads,
-            kv_heads: K::len(n),
+            heads: Dealt::<S::Heads>::len(n),
+            kv_heads: Dealt::<K>::len(n),
             width: W::len(n),
             value: n.value,
             window,
@@ -223,12 +250,51 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
         }
     }
 
-    fn qkv(&self) -> Qkv<'_, D, S::Heads, K, W, S::Value, E> {
+    fn qkv(&self) -> Qkv<'_, D, Dealt<S::Heads>, Dealt<K>, W, S::Value, E> {
         Qkv { q: self.q.view(), k: self.k.view(), v: self.v.view() }
     }
 
-    fn forward(&mut self, of: &Ctx<'_, D>, sinks: Option<&Param<D, S::Heads, One, E>>, window: usize) {
-        let (shape, sinks) = (Self::shape(of, window), sinks.map(Param::view));
+    /// Where queries, keys and values of this rank's tokens are written.
+    fn own<'v>(&'v mut self, own: Option<&'v mut Own<D, S, K, W, E>>, n: &Lengths) -> OwnMut<'v, D, S, K, W, E> {
+        match own {
+            Some(own) => own.view_mut(),
+            None => OwnMut {
+                q: self.q.view_mut().reshaped(n),
+                k: self.k.view_mut().reshaped(n),
+                v: self.v.view_mut().reshaped(n),
+            },
+        }
+    }
+
+    /// The output of all heads of this rank's tokens.
+    fn output(&self, n: &Lengths) -> View<'_, D, Context, Times<S::Heads, S::Value>, E> {
+        self.own_o.as_ref().map_or_else(|| self.o.view().reshaped(n), Tensor::view)
+    }
+
+    /// From queries, keys and values of this rank's tokens, of which so many numbers turn with their positions.
+    fn forward(
+        &mut self,
+        of: &Ctx<'_, D>,
+        own: Option<&Own<D, S, K, W, E>>,
+        rotary: usize,
+        sinks: Option<&Param<D, S::Heads, One, E>>,
+        window: usize,
+    ) -> Result<(), StepError> {
+        let (device, n) = (of.room.device, of.room.lengths);
+        if let Some(own) = own {
+            own.trade(of, QkvMut { q: self.q.view_mut(), k: self.k.view_mut(), v: self.v.view_mut() })?;
+        }
+        rope::rotate(device, self.q.view_mut(), rotary, of.rope(), Turn::Forward, n);
+        rope::rotate(device, self.k.view_mut(), rotary, of.rope(), Turn::Forward, n);
+        self.attend(of, sinks, window);
+        if let Some(own) = &mut self.own_o {
+            of.comm.trade_back(device, own.view_mut(), self.o.view(), n)?;
+        }
+        Ok(())
+    }
+
+    fn attend(&mut self, of: &Ctx<'_, D>, sinks: Option<&Param<D, S::Heads, One, E>>, window: usize) {
+        let (shape, sinks) = (Self::shape(of, window), sinks.map(|sinks| of.dealt(sinks.view())));
         let qkv = Qkv { q: self.q.view(), k: self.k.view(), v: self.v.view() };
         match &mut self.softmax {
             Softmax::Lse(lse) => {
@@ -250,16 +316,25 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
         dy: View<'_, D, Context, S::Hidden, E>,
         window: usize,
     ) -> Result<CoreGradients<D, S, K, W, E>, StepError> {
-        let (device, shape) = (of.room.device, Self::shape(of, window));
-        let mut d_o: Tensor<D, Context, Times<S::Heads, S::Value>, E> = of.room.take("attention output gradient")?;
-        gemm::weight(device, gradients.of(o_weight), dy, self.o.view());
-        gemm::input(device, d_o.view_mut(), dy, o_weight.view(), Into::Set);
+        let (device, n, shape) = (of.room.device, of.room.lengths, Self::shape(of, window));
+        let mut d_o: Tensor<D, Traded, Times<Dealt<S::Heads>, S::Value>, E> =
+            of.room.take("attention output gradient")?;
+        gemm::weight(device, gradients.of(o_weight), dy, self.output(n));
+        let mut own_d_o = None;
+        if of.trades() {
+            let own: &mut Tensor<D, Context, Times<S::Heads, S::Value>, E> =
+                own_d_o.insert(of.room.take("attention output gradient of own tokens")?);
+            gemm::input(device, own.view_mut(), dy, o_weight.view(), Into::Set);
+            of.comm.trade(device, d_o.view_mut(), own.view(), n)?;
+        } else {
+            gemm::input(device, d_o.view_mut().reshaped(n), dy, o_weight.view(), Into::Set);
+        }
         let mut q = of.room.take("query gradient")?;
         let mut k = of.room.take("key gradient")?;
         let mut v = of.room.take("value gradient")?;
         let d = QkvMut { q: q.view_mut(), k: k.view_mut(), v: v.view_mut() };
-        let d_sinks = sinks.map(|sinks| gradients.of(sinks));
-        let (qkv, sinks) = (self.qkv(), sinks.map(Param::view));
+        let d_sinks = sinks.map(|sinks| of.dealt_mut(gradients.of(sinks)));
+        let (qkv, sinks) = (self.qkv(), sinks.map(|sinks| of.dealt(sinks.view())));
         let scores = match &self.softmax {
             Softmax::Lse(lse) => {
                 let mut delta = of.room.take("softmax delta")?;
@@ -274,7 +349,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
                 Scores::Gradient(scores)
             }
         };
-        Ok(CoreGradients { q, k, v, _d_o: d_o, _scores: scores })
+        Ok(CoreGradients { q, k, v, _d_o: d_o, _own_d_o: own_d_o, _scores: scores })
     }
 }
 
@@ -306,6 +381,8 @@ struct KeptLatents<D: Memory, S: Shapes, E: Element> {
 /// What a block works on in both directions.
 struct Works<D: Memory, S: Shapes, E: Element> {
     norm: NormOutput<D, S, E>,
+    /// Of grouped-query attention.
+    own: Option<Own<D, S, S::KvHeads, S::QueryKey, E>>,
     latents: Option<Latents<D, S, E>>,
 }
 
@@ -314,25 +391,30 @@ struct Latents<D: Memory, S: Shapes, E: Element> {
     latent: Tensor<D, Context, S::KvRank, E>,
     down: Tensor<D, Context, Down<S>, E>,
     up: Tensor<D, Context, Times<S::Heads, Up<S>>, E>,
+    own: Option<Own<D, S, S::Heads, Wide<S>, E>>,
 }
 
 impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
     fn new(of: &Ctx<'_, D>, weights: &Heads<D, S, E>) -> Result<Self, StepError> {
         let room = of.room;
         let norm = NormOutput::new(of, "attention norm output")?;
-        let latents = match weights {
-            Heads::Gqa(_) => None,
-            Heads::Mla(mla) => Some(Latents {
-                query: match mla.queries {
-                    Queries::Straight(_) => None,
-                    Queries::Latent { .. } => Some(room.take("query latent norm output")?),
-                },
-                latent: room.take("key/value latent norm output")?,
-                down: room.take("key/value down-projection")?,
-                up: room.take("key/value up-projection")?,
-            }),
+        let (own, latents) = match weights {
+            Heads::Gqa(_) => (Own::new(of)?, None),
+            Heads::Mla(mla) => (
+                None,
+                Some(Latents {
+                    query: match mla.queries {
+                        Queries::Straight(_) => None,
+                        Queries::Latent { .. } => Some(room.take("query latent norm output")?),
+                    },
+                    latent: room.take("key/value latent norm output")?,
+                    down: room.take("key/value down-projection")?,
+                    up: room.take("key/value up-projection")?,
+                    own: Own::new(of)?,
+                }),
+            ),
         };
-        Ok(Self { norm, latents })
+        Ok(Self { norm, own, latents })
     }
 }
 
@@ -346,14 +428,14 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         of: &Ctx<'_, D>,
         x: Input<'_, D, S, E>,
     ) -> Result<(Kept<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
-        let (room, device) = (of.room, of.room.device);
+        let (room, device, n) = (of.room, of.room.device, of.room.lengths);
         let mut works = Works::new(of, &self.heads)?;
         let kept = self.attend(of, x, &mut works)?;
         let mut result: Tensor<D, Context, S::Hidden, E> = room.take("attention result")?;
         let mut output: Tensor<D, Tokens, S::Hidden, E> = room.take("attention block output")?;
         let (o, weight, bias) = match (&kept.heads, &self.heads) {
-            (KeptHeads::Gqa { core, .. }, Heads::Gqa(gqa)) => (core.o.view(), &gqa.o, gqa.o_bias.as_ref()),
-            (KeptHeads::Mla { core, .. }, Heads::Mla(mla)) => (core.o.view(), &mla.o, None),
+            (KeptHeads::Gqa { core, .. }, Heads::Gqa(gqa)) => (core.output(n), &gqa.o, gqa.o_bias.as_ref()),
+            (KeptHeads::Mla { core, .. }, Heads::Mla(mla)) => (core.output(n), &mla.o, None),
             _ => unreachable!("what is kept is of the same kind as its weights"),
         };
         gemm::forward(device, result.view_mut(), o, weight.view(), Into::Set);
@@ -377,7 +459,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         norm.statistics(of, statistics.view_mut(), x);
         works.norm.fill(of, &norm, x, statistics.view())?;
         let heads = match &self.heads {
-            Heads::Gqa(gqa) => self.attend_gqa(of, gqa, &works.norm)?,
+            Heads::Gqa(gqa) => self.attend_gqa(of, gqa, &works.norm, works.own.as_mut())?,
             Heads::Mla(mla) => {
                 let latents = works.latents.as_mut().expect("latent attention works on latents");
                 Self::attend_mla(of, mla, &works.norm, latents)?
@@ -391,10 +473,12 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         of: &Ctx<'_, D>,
         gqa: &Gqa<D, S, E>,
         input: &NormOutput<D, S, E>,
+        mut works: Option<&mut Own<D, S, S::KvHeads, S::QueryKey, E>>,
     ) -> Result<KeptHeads<D, S, E>, StepError> {
-        let (device, n, x) = (of.room.device, of.room.lengths, input.view());
+        let (n, x) = (of.room.lengths, input.view());
         let mut core = Core::<D, S, S::KvHeads, S::QueryKey, E>::new(of)?;
-        project(of, core.v.view_mut(), x, &gqa.v, gqa.v_bias.as_ref());
+        let own = core.own(works.as_deref_mut(), n);
+        project(of, own.v, x, &gqa.v, gqa.v_bias.as_ref());
         let norms = if let (Some(q_norm), Some(k_norm)) = (&gqa.q_norm, &gqa.k_norm) {
             let mut kept = KeptNorms {
                 q: of.room.take("query before its norm")?,
@@ -409,18 +493,15 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
             let (q, k) = (kept.q.view().reshaped(n), kept.k.view().reshaped(n));
             q_norm.statistics(of, kept.q_statistics.view_mut(), q);
             k_norm.statistics(of, kept.k_statistics.view_mut(), k);
-            q_norm.forward(of, core.q.view_mut().reshaped(n), q, kept.q_statistics.view());
-            k_norm.forward(of, core.k.view_mut().reshaped(n), k, kept.k_statistics.view());
+            q_norm.forward(of, own.q.reshaped(n), q, kept.q_statistics.view());
+            k_norm.forward(of, own.k.reshaped(n), k, kept.k_statistics.view());
             Some(kept)
         } else {
-            project(of, core.q.view_mut(), x, &gqa.q, gqa.q_bias.as_ref());
-            project(of, core.k.view_mut(), x, &gqa.k, gqa.k_bias.as_ref());
+            project(of, own.q, x, &gqa.q, gqa.q_bias.as_ref());
+            project(of, own.k, x, &gqa.k, gqa.k_bias.as_ref());
             None
         };
-        let rotary = S::QueryKey::len(n);
-        rope::rotate(device, core.q.view_mut(), rotary, of.rope(), Turn::Forward, n);
-        rope::rotate(device, core.k.view_mut(), rotary, of.rope(), Turn::Forward, n);
-        core.forward(of, gqa.sinks.as_ref(), self.window);
+        core.forward(of, works.as_deref(), S::QueryKey::len(n), gqa.sinks.as_ref(), self.window)?;
         Ok(KeptHeads::Gqa { core, norms })
     }
 
@@ -432,9 +513,10 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
     ) -> Result<KeptHeads<D, S, E>, StepError> {
         let (room, device, n, x) = (of.room, of.room.device, of.room.lengths, input.view());
         let mut core = Core::<D, S, S::Heads, Wide<S>, E>::new(of)?;
+        let mut own = core.own(works.own.as_mut(), n);
         let query = match &mla.queries {
             Queries::Straight(q) => {
-                gemm::forward(device, core.q.view_mut(), x, q.view(), Into::Set);
+                gemm::forward(device, own.q, x, q.view(), Into::Set);
                 None
             }
             Queries::Latent { down, norm, up } => {
@@ -445,7 +527,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
                 norm.statistics(of, statistics.view_mut(), latent.view());
                 let normed = works.query.as_mut().expect("a query latent has a norm");
                 norm.forward(of, normed.view_mut(), latent.view(), statistics.view());
-                gemm::forward(device, core.q.view_mut(), normed.view(), up.view(), Into::Set);
+                gemm::forward(device, own.q, normed.view(), up.view(), Into::Set);
                 Some((latent, statistics))
             }
         };
@@ -457,12 +539,9 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         norm.statistics(of, statistics.view_mut(), latent.view());
         norm.forward(of, works.latent.view_mut(), latent.view(), statistics.view());
         gemm::forward(device, works.up.view_mut(), works.latent.view(), mla.up.view(), Into::Set);
-        elementwise::split_heads(device, core.k.view_mut(), core.v.view_mut(), works.up.view(), n);
-        elementwise::share_head(device, core.k.view_mut(), works.down.view(), n);
-        let rotary = S::Rope::len(n);
-        rope::rotate(device, core.q.view_mut(), rotary, of.rope(), Turn::Forward, n);
-        rope::rotate(device, core.k.view_mut(), rotary, of.rope(), Turn::Forward, n);
-        core.forward(of, None, 0);
+        elementwise::split_heads(device, own.k.again(), own.v, works.up.view(), n);
+        elementwise::share_head(device, own.k, works.down.view(), n);
+        core.forward(of, works.own.as_ref(), S::Rope::len(n), None, 0)?;
         Ok(KeptHeads::Mla { core, latents: KeptLatents { query, latent, statistics } })
     }
 
@@ -491,7 +570,8 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         match (&kept.heads, &self.heads) {
             (KeptHeads::Gqa { core, norms }, Heads::Gqa(gqa)) => {
                 let kept = (core, norms.as_ref());
-                self.backward_gqa(of, gradients, gqa, kept, works.norm.view(), dy, d_input.view_mut())?;
+                let (x, own) = (works.norm.view(), works.own.as_mut());
+                self.backward_gqa(of, gradients, gqa, kept, x, own, dy, d_input.view_mut())?;
             }
             (KeptHeads::Mla { core, latents }, Heads::Mla(mla)) => {
                 let works_on = works.latents.as_mut().expect("latent attention works on latents");
@@ -528,6 +608,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         gqa: &Gqa<D, S, E>,
         (core, norms): (&Core<D, S, S::KvHeads, S::QueryKey, E>, Option<&KeptNorms<D, S, E>>),
         x: View<'_, D, Context, S::Hidden, E>,
+        own: Option<&mut Own<D, S, S::KvHeads, S::QueryKey, E>>,
         dy: View<'_, D, Context, S::Hidden, E>,
         mut dx: ViewMut<'_, D, Context, S::Hidden, E>,
     ) -> Result<(), StepError> {
@@ -536,11 +617,9 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
             gemm::bias(device, gradients.of(bias), dy);
         }
         let mut d = core.backward(of, gradients, &gqa.o, gqa.sinks.as_ref(), dy, self.window)?;
-        let rotary = S::QueryKey::len(n);
-        rope::rotate(device, d.q.view_mut(), rotary, of.rope(), Turn::Back, n);
-        rope::rotate(device, d.k.view_mut(), rotary, of.rope(), Turn::Back, n);
+        let mut d = d.back(of, S::QueryKey::len(n), own)?;
         if let (Some(kept), Some(q_norm), Some(k_norm)) = (norms, &gqa.q_norm, &gqa.k_norm) {
-            let (q, k) = (d.q.view_mut().reshaped(n), d.k.view_mut().reshaped(n));
+            let (q, k) = (d.q.again().reshaped(n), d.k.again().reshaped(n));
             let (q_rows, k_rows) = (kept.q_statistics.view(), kept.k_statistics.view());
             let (q_in, k_in) = (kept.q.view().reshaped(n), kept.k.view().reshaped(n));
             rms_norm::backward_in_place(device, q, gradients.of(q_norm), q_in, q_rows, q_norm.view());
@@ -565,9 +644,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
     ) -> Result<(), StepError> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
         let mut d = core.backward(of, gradients, &mla.o, None, dy, 0)?;
-        let rotary = S::Rope::len(n);
-        rope::rotate(device, d.q.view_mut(), rotary, of.rope(), Turn::Back, n);
-        rope::rotate(device, d.k.view_mut(), rotary, of.rope(), Turn::Back, n);
+        let d = d.back(of, S::Rope::len(n), works.own.as_mut())?;
         // Keys and values.
         elementwise::join_heads(device, works.up.view_mut(), d.k.view(), d.v.view(), n);
         gemm::weight(device, gradients.of(&mla.up), works.up.view(), works.latent.view());

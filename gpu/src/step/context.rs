@@ -99,6 +99,32 @@ impl<D: Memory> Context<'_, D> {
         place % self.plan.stages()
     }
 
+    /// Whether context-parallel ranks trade tokens for heads around attention.
+    pub(super) fn trades(&self) -> bool {
+        self.room.lengths.trading_ranks > 1
+    }
+
+    /// Whether a rank has a piece of each sequence.
+    pub(super) fn has_pieces(&self) -> bool {
+        self.room.lengths.context < self.room.lengths.batch * self.room.lengths.keys
+    }
+
+    /// Fills in numbers for this rank's tokens, given those of whole sequences.
+    pub(super) fn own_tokens(&self, out: &mut [i64], fill: impl FnOnce(&mut [i64])) {
+        let n = self.room.lengths;
+        if self.has_pieces() {
+            let (mut all, piece) = (vec![0; n.batch * n.keys], out.len() / n.batch);
+            fill(&mut all);
+            let first = usize::try_from(self.comm.place().cp).expect("ranks are addresses") * piece;
+            for (out, sequence) in out.chunks_exact_mut(piece).zip(all.chunks_exact(n.keys)) {
+                out.copy_from_slice(&sequence[first..][..piece]);
+            }
+        } else {
+            fill(out);
+        }
+        self.fold(out);
+    }
+
     /// Micro-batches that a step's loss is the mean of.
     pub(super) fn micro_batches(&self) -> u64 {
         let layout = &self.plan.spec().layout;
@@ -108,7 +134,7 @@ impl<D: Memory> Context<'_, D> {
 
     /// Alone, a rank has its part of the vocabulary: tokens of other parts are taken for some of its own, so that none is
     /// without a row.
-    pub(super) fn fold(&self, tokens: &mut [i64]) {
+    fn fold(&self, tokens: &mut [i64]) {
         if self.comm.is_alone() && self.room.lengths.tensor_ranks > 1 {
             let rows = i64::try_from(self.real_rows()).expect("rows are numbers of 63 bits").max(1);
             tokens.iter_mut().filter(|token| **token >= 0).for_each(|token| *token %= rows);

@@ -94,8 +94,8 @@ pub(super) struct Kept<D: Memory, S: Shapes> {
     logits: Tensor<D, Context, S::Vocab, f32>,
     max: Tensor<D, Context, One, f32>,
     sum: Tensor<D, Context, One, f32>,
-    /// Tokens that are scored.
-    scored: usize,
+    /// Tokens of the micro-batch that are scored, those of all context-parallel ranks.
+    scored: f64,
 }
 
 impl<D: Memory, S: Shapes> Kept<D, S> {
@@ -155,7 +155,7 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         Ok(Self { norm: make.weight(module, name)? })
     }
 
-    /// Logits and loss; gives what is kept, and the sum of losses, where there are values.
+    /// Logits and loss; gives what is kept, and the mean loss of the micro-batch, where there are values.
     pub(super) fn forward(
         &self,
         of: &Ctx<'_, D>,
@@ -171,7 +171,7 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
             logits: room.take("logits")?,
             max: room.take("largest logits")?,
             sum: room.take("sums of exponentials")?,
-            scored: 0,
+            scored: 0.0,
         };
         let mut targets: Tensor<D, Context, One, f32> = room.take("label logits")?;
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
@@ -194,11 +194,11 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         }
         let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
         let loss = cross_entropy::loss(device, &rows, targets.view());
-        let (sum, scored) = loss.unzip();
-        kept.scored = scored.unwrap_or(0);
+        let (sum, scored) = loss.unwrap_or_default();
         #[allow(clippy::cast_precision_loss)] // tokens of a micro-batch
-        let loss = sum.map(|sum| sum / kept.scored.max(1) as f64);
-        Ok((kept, loss))
+        let [sum, scored] = of.comm.add_up(Group::Cp, [sum, scored as f64])?;
+        kept.scored = scored;
+        Ok((kept, loss.map(|_| sum / scored.max(1.0))))
     }
 
     /// The gradient of the residual stream, from that of the mean loss, which counts so much, and from that of what the norm
@@ -218,8 +218,8 @@ impl<D: Device, S: Shapes, E: Format> Exit<D, S, E> {
         let mut norm_output = NormOutput::<D, S, E>::new(of, "final norm output")?;
         let norm = of.norm(&self.norm);
         norm_output.fill(of, &norm, x, kept.statistics.view())?;
-        #[allow(clippy::cast_precision_loss)] // tokens of a micro-batch
-        let scale = weight / kept.scored.max(1) as f32;
+        #[allow(clippy::cast_possible_truncation)] // tokens of a micro-batch
+        let scale = weight / kept.scored.max(1.0) as f32;
         let rows = Rows { max: kept.max.view(), sum: kept.sum.view(), labels: kept.labels.view() };
         cross_entropy::backward(device, kept.logits.view_mut(), &rows, of.first_row(), scale);
         let mut d_norm: Tensor<D, Context, S::Hidden, E> = room.take("head input gradient")?;

@@ -17,6 +17,7 @@ mod probe;
 mod save;
 mod shared_out;
 mod sync;
+mod trade;
 mod weights;
 
 pub use params::{Flat, Place};

@@ -139,10 +139,8 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         let mut ids = None;
         if self.embedding.is_some() {
             let mut of_tokens: ends::Ids<D> = of.room.take("token ids")?;
-            device.write(of_tokens.view_mut().raw(), |out| {
-                batch.ids(of.global(), out);
-                of.fold(out);
-            });
+            let fill = |all: &mut [i64]| batch.ids(of.global(), all);
+            device.write(of_tokens.view_mut().raw(), |out| of.own_tokens(out, fill));
             ids = Some(of_tokens);
         }
         let is_first = of.place == 0;
@@ -178,10 +176,8 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         };
         ledger.begin(Block::Head, Direction::Forward);
         let mut labels: ends::Ids<D> = of.room.take("labels")?;
-        device.write(labels.view_mut().raw(), |out| {
-            batch.labels(of.global(), out);
-            of.fold(out);
-        });
+        let fill = |all: &mut [i64]| batch.labels(of.global(), all);
+        device.write(labels.view_mut().raw(), |out| of.own_tokens(out, fill));
         let (exit, table) = head.parts(embedding.as_mut());
         let mut see = |output: View<'_, D, All, S::Hidden, E>| probe.values("final_norm", None, output);
         of.assemble(Block::Head, &mut [exit as &mut dyn Visit<D, E>, table])?;
@@ -192,11 +188,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         ledger.end(None)?;
         let mut kept = InFlight { ids, layers, head: Some((x, kept)), modules: Vec::new() };
         for module in 0..self.modules.len() {
-            let labels = |out: &mut [i64]| {
-                further(batch, of.global(), module + 1, of.room.lengths.keys, out);
-                of.fold(out);
-            };
-            let (of_module, loss) = self.predict(of, module, &kept, labels, probe)?;
+            let (of_module, loss) = self.predict(of, module, &kept, batch, probe)?;
             Losses::add(&mut losses.mtp, loss);
             kept.modules.push(of_module);
         }
@@ -214,17 +206,18 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         of: &Context<'_, D>,
         number: usize,
         kept: &InFlight<D, S, E>,
-        labels: impl FnOnce(&mut [i64]),
+        batch: &mut dyn Batch,
         probe: &mut Probing<'_, '_, D>,
     ) -> Result<(KeptModule<D, S, E>, Option<f64>), StepError> {
-        let ledger = of.room.ledger;
+        let (ledger, ahead) = (of.room.ledger, Ahead { by: number + 1, sequence: of.room.lengths.keys });
         let (Shared { head, embedding, before, module }, (x, statistics)) = (self.shared(number), read(kept, number));
         let ids = kept.ids.as_ref().expect(BEHIND);
         ledger.begin(Block::Mtp, Direction::Forward);
         let norm = norm_of(head, before);
         of.assemble(Block::Mtp, &mut [norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance])?;
         let hidden = Hidden { norm: &*norm, x, rows: statistics };
-        let (entrance, output) = module.entrance.forward(of, embedding, ids, &hidden)?;
+        let next = |all: &mut [i64]| ahead.ids(batch, of.global(), all);
+        let (entrance, output) = module.entrance.forward(of, embedding, (ids, next), &hidden)?;
         of.release(&mut [norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance])?;
         let x = output.becomes("attention input")?;
         ledger.end(None)?;
@@ -233,7 +226,8 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         ledger.end(None)?;
         ledger.begin(Block::MtpHead, Direction::Forward);
         let mut of_tokens: ends::Ids<D> = of.room.take("labels")?;
-        of.room.device.write(of_tokens.view_mut().raw(), labels);
+        let fill = |all: &mut [i64]| ahead.labels(batch, of.global(), all);
+        of.room.device.write(of_tokens.view_mut().raw(), |out| of.own_tokens(out, fill));
         let ((_, table), exit) = (head.parts(Some(embedding)), &mut module.exit);
         of.assemble(Block::MtpHead, &mut [&mut *exit as &mut dyn Visit<D, E>, table])?;
         let (kept, loss) = exit.forward(of, table, x.view(), of_tokens, &mut |_| ())?;
@@ -390,13 +384,33 @@ fn read<D: Memory, S: Shapes, E: Element>(kept: &InFlight<D, S, E>, module: usiz
     (x.view(), kept.statistics())
 }
 
-/// Labels of tokens so many further; of the last ones of a sequence nothing is known.
-pub(super) fn further(batch: &mut dyn Batch, micro_batch: u64, ahead: usize, sequence: usize, out: &mut [i64]) {
-    batch.labels(micro_batch, out);
-    for labels in out.chunks_mut(sequence.max(1)) {
-        let ahead = ahead.min(labels.len());
-        labels.rotate_left(ahead);
-        let known = labels.len() - ahead;
-        labels[known..].fill(-1);
+/// Tokens so many further in their sequences, which are so long.
+struct Ahead {
+    by: usize,
+    sequence: usize,
+}
+
+impl Ahead {
+    /// Their ids; where a sequence has no more, some of its own, which nothing is predicted from.
+    fn ids(&self, batch: &mut dyn Batch, micro_batch: u64, out: &mut [i64]) {
+        batch.ids(micro_batch, out);
+        self.sequences(out).for_each(drop);
+    }
+
+    /// Their labels; of the last ones of a sequence nothing is known.
+    fn labels(&self, batch: &mut dyn Batch, micro_batch: u64, out: &mut [i64]) {
+        batch.labels(micro_batch, out);
+        self.sequences(out).for_each(|rest| rest.fill(-1));
+    }
+
+    /// Moves all to the front of their sequences; gives what was there before, behind them.
+    fn sequences<'o>(&self, out: &'o mut [i64]) -> impl Iterator<Item = &'o mut [i64]> + use<'o> {
+        let by = self.by;
+        out.chunks_mut(self.sequence.max(1)).map(move |sequence| {
+            let by = by.min(sequence.len());
+            sequence.rotate_left(by);
+            let known = sequence.len() - by;
+            &mut sequence[known..]
+        })
     }
 }

@@ -47,6 +47,8 @@ impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Entrance<D, S, E> {
 
 /// What a module keeps beside what its layer and its head do.
 pub(super) struct Kept<D: Memory, S: Shapes, E: Element> {
+    /// The tokens that it looks ahead to, where those of this rank's last tokens are another's.
+    next: Option<Ids<D>>,
     embedding: Tensor<D, Tokens, S::Hidden, E>,
     token_rows: Tensor<D, Tokens, One, f32>,
     hidden_rows: Tensor<D, Tokens, One, f32>,
@@ -117,17 +119,22 @@ impl<D: Device, S: Shapes, E: Format> Entrance<D, S, E> {
         &self,
         of: &Ctx<'_, D>,
         table: &Embedding<D, S, E>,
-        ids: &Ids<D>,
+        (ids, next): (&Ids<D>, impl FnOnce(&mut [i64])),
         hidden: &Hidden<'_, D, S, E>,
     ) -> Result<(Kept<D, S, E>, Tensor<D, Tokens, S::Hidden, E>), StepError> {
         let (room, n) = (of.room, of.room.lengths);
         let mut kept = Kept {
+            next: if of.has_pieces() { Some(room.take("next token ids")?) } else { None },
             embedding: room.take("next token embedding")?,
             token_rows: room.take("next token norm statistics")?,
             hidden_rows: room.take("hidden norm statistics")?,
         };
         let mut works = Works::new(of)?;
-        of.made_sum(&mut kept.embedding, works.embedding.as_mut(), |out| self.embed(of, out, table, ids))?;
+        if let Some(ids) = &mut kept.next {
+            room.device.write(ids.view_mut().raw(), |out| of.own_tokens(out, next));
+        }
+        let ids = self.ahead(ids, kept.next.as_ref());
+        of.made_sum(&mut kept.embedding, works.embedding.as_mut(), |out| embed(of, out, table, ids))?;
         of.norm(&self.token_norm).statistics(of, kept.token_rows.view_mut(), kept.embedding.view());
         of.norm(hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
         of.norm(&self.hidden_norm).statistics(of, kept.hidden_rows.view_mut(), works.hidden.view());
@@ -146,31 +153,14 @@ impl<D: Device, S: Shapes, E: Format> Entrance<D, S, E> {
         Ok((kept, output))
     }
 
-    /// Rows of the table for the tokens so many further; where there are none, for those that are there, which nothing is
-    /// predicted from.
-    fn embed(
-        &self,
-        of: &Ctx<'_, D>,
-        mut out: ViewMut<'_, D, Context, S::Hidden, E>,
-        table: &Embedding<D, S, E>,
-        ids: &Ids<D>,
-    ) {
-        let (device, first) = (of.room.device, of.first_row());
-        let (ahead, rows) = self.ahead(ids);
-        let table = table.table.view();
-        embedding::forward(
-            device,
-            out.again().some(0, rows - ahead),
-            ids.view().some(ahead, rows - ahead),
-            table,
-            first,
-        );
-        embedding::forward(device, out.some(rows - ahead, ahead), ids.view().some(rows - ahead, ahead), table, first);
-    }
-
-    /// How many tokens further it looks, and of how many.
-    fn ahead(&self, ids: &Ids<D>) -> (usize, usize) {
-        (self.depth.min(ids.rows()), ids.rows())
+    /// The tokens so many further, and behind them, where there are none, those that are there, which nothing is predicted from.
+    fn ahead<'v>(&self, ids: &'v Ids<D>, next: Option<&'v Ids<D>>) -> [IdView<'v, D>; 2] {
+        if let Some(next) = next {
+            return [next.view(), next.view().some(next.rows(), 0)];
+        }
+        let (ids, rows) = (ids.view(), ids.rows());
+        let ahead = self.depth.min(rows);
+        [ids.some(ahead, rows - ahead), ids.some(rows - ahead, ahead)]
     }
 
     /// Both norms' outputs, side by side.
@@ -193,6 +183,7 @@ impl<D: Device, S: Shapes, E: Format> Entrance<D, S, E> {
         residual: &mut Tensor<D, Tokens, S::Hidden, E>,
     ) -> Result<(), StepError> {
         let (device, n) = (of.room.device, of.room.lengths);
+        let ids = self.ahead(ids, kept.next.as_ref());
         let mut works = Works::new(of)?;
         of.norm(hidden.norm).forward(of, works.hidden.view_mut(), hidden.x, hidden.rows);
         self.input(of, kept, &mut works);
@@ -216,9 +207,9 @@ impl<D: Device, S: Shapes, E: Format> Entrance<D, S, E> {
         match &mut works.embedding {
             Some(all) => {
                 of.comm.gather(device, all.view_mut(), works.half.view(), n)?;
-                self.embed_backward(of, gradients, table, ids, all.view());
+                embed_backward(of, gradients, table, ids, all.view());
             }
-            None => self.embed_backward(of, gradients, table, ids, works.half.view().reshaped(n)),
+            None => embed_backward(of, gradients, table, ids, works.half.view().reshaped(n)),
         }
         half(of, residual.view_mut(), works.input.view(), 1);
         let (dw, rows) = (gradients.of(&self.hidden_norm), kept.hidden_rows.view());
@@ -226,21 +217,39 @@ impl<D: Device, S: Shapes, E: Format> Entrance<D, S, E> {
         rms_norm::backward_in_place(device, residual.view_mut(), dw, works.hidden.view(), rows, weight);
         Ok(())
     }
+}
 
-    fn embed_backward(
-        &self,
-        of: &Ctx<'_, D>,
-        gradients: &mut Gradients<D>,
-        table: &Embedding<D, S, E>,
-        ids: &Ids<D>,
-        dx: View<'_, D, Context, S::Hidden, E>,
-    ) {
-        let (device, first) = (of.room.device, of.first_row());
-        let (ahead, rows) = self.ahead(ids);
-        for (from, to, len) in [(0, ahead, rows - ahead), (rows - ahead, rows - ahead, ahead)] {
-            let (ids, dx) = (ids.view().some(to, len), dx.some(from, len));
-            embedding::backward(device, gradients.of(&table.table), ids, dx, first);
-        }
+/// Token ids that a module looks at.
+type IdView<'v, D> = View<'v, D, Context, One, i64>;
+
+/// Rows of the table for tokens, behind one another.
+fn embed<D: Device, S: Shapes, E: Format>(
+    of: &Ctx<'_, D>,
+    mut out: ViewMut<'_, D, Context, S::Hidden, E>,
+    table: &Embedding<D, S, E>,
+    ids: [IdView<'_, D>; 2],
+) {
+    let (mut first, part) = (0, of.first_row());
+    for ids in ids.into_iter().filter(|ids| ids.rows() > 0) {
+        let out = out.again().some(first, ids.rows());
+        embedding::forward(of.room.device, out, ids, table.table.view(), part);
+        first += ids.rows();
+    }
+}
+
+/// Their gradients.
+fn embed_backward<D: Device, S: Shapes, E: Format>(
+    of: &Ctx<'_, D>,
+    gradients: &mut Gradients<D>,
+    table: &Embedding<D, S, E>,
+    ids: [IdView<'_, D>; 2],
+    dx: View<'_, D, Context, S::Hidden, E>,
+) {
+    let (mut first, part) = (0, of.first_row());
+    for ids in ids.into_iter().filter(|ids| ids.rows() > 0) {
+        let dx = dx.some(first, ids.rows());
+        embedding::backward(of.room.device, gradients.of(&table.table), ids, dx, part);
+        first += ids.rows();
     }
 }
 

@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 use moe_model_core::spec::{
-    Accounting, Architecture, Attention, Batch, Bias, Capacity, CorrectionBias, Dropless, Dtype, Experts, Factor, Gqa,
-    Kernel, LayerKind, LayerList, Layers, Layout, Mesh, Mla, Placement, Precision, QkNorm, Recompute, Reference,
-    Routing, Schedule, Spec, Stages, Switch, Zero, ZeroStage,
+    Accounting, Architecture, Attention, Batch, Bias, Capacity, Context, CorrectionBias, Dropless, Dtype, Experts,
+    Factor, Gqa, Kernel, LayerKind, LayerList, Layers, Layout, Mesh, Mla, Placement, Precision, QkNorm, Recompute,
+    Reference, Routing, Schedule, Spec, Stages, Switch, Zero, ZeroStage,
 };
 
 /// One of some.
@@ -24,9 +24,11 @@ pub(crate) fn random(rng: &mut Rng) -> Spec {
 }
 
 fn mesh(rng: &mut Rng) -> Mesh {
-    let (tp, pp) = (of(rng, &[1, 1, 2, 4]), of(rng, &[1, 1, 2, 3]));
+    let (tp, pp, cp) = (of(rng, &[1, 1, 2, 4]), of(rng, &[1, 1, 2, 3]), of(rng, &[1, 1, 1, 2, 4]));
     Mesh {
         tp,
+        cp,
+        context: if cp > 1 { Context::AllToAll } else { Context::Contiguous },
         pp,
         vpp: if pp > 1 { of(rng, &[0, 0, 2, 3]) } else { 0 },
         ep: of(rng, &[1, 1, 2, 4]),
@@ -87,7 +89,7 @@ fn gqa(rng: &mut Rng) -> Attention {
 
 fn mla(rng: &mut Rng) -> Attention {
     Attention::Mla(Mla {
-        heads: of(rng, &[2, 4]),
+        heads: of(rng, &[2, 4, 8]),
         q_rank: of(rng, &[0, 5, 8]),
         kv_rank: of(rng, &[3, 6]),
         nope: of(rng, &[2, 3]),
@@ -132,7 +134,7 @@ fn layout(rng: &mut Rng, mesh: Mesh, layers: u64) -> Layout {
             ..Precision::DEFAULT
         },
         batch: Batch {
-            sequence: of(rng, &[4, 5, 8]),
+            sequence: of(rng, &[4, 5, 8, 8]),
             micro: rng.u64(1..4),
             count: rng.u64(1..5).max(if mesh.vpp > 1 { mesh.pp } else { 1 }),
             group: if mesh.vpp > 1 { mesh.pp + rng.u64(..2) } else { 0 },

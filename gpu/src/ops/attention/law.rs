@@ -2,7 +2,7 @@
 
 use super::Shape;
 use crate::device::{Format, Host, Meta, Mut, Ref};
-use crate::shapes::{Axis, Context, Keys, One, Times};
+use crate::shapes::{Axis, Keys, One, Times, Traded};
 use crate::{Memory, View, ViewMut};
 
 /// What attention reads: queries, keys, values.
@@ -122,11 +122,11 @@ impl Attend for Host {
 /// Queries, keys and values, by their dimensions.
 pub struct Qkv<'a, D: Memory, H, K, W, V, X: Format> {
     /// Queries.
-    pub q: View<'a, D, Context, Times<H, W>, X>,
+    pub q: View<'a, D, Traded, Times<H, W>, X>,
     /// Keys.
-    pub k: View<'a, D, Context, Times<K, W>, X>,
+    pub k: View<'a, D, Traded, Times<K, W>, X>,
     /// Values.
-    pub v: View<'a, D, Context, Times<K, V>, X>,
+    pub v: View<'a, D, Traded, Times<K, V>, X>,
 }
 
 impl<'a, D: Memory, H, K, W, V, X: Format> Qkv<'a, D, H, K, W, V, X> {
@@ -138,11 +138,11 @@ impl<'a, D: Memory, H, K, W, V, X: Format> Qkv<'a, D, H, K, W, V, X> {
 /// Their gradients.
 pub struct QkvMut<'a, D: Memory, H, K, W, V, X: Format> {
     /// Of queries.
-    pub q: ViewMut<'a, D, Context, Times<H, W>, X>,
+    pub q: ViewMut<'a, D, Traded, Times<H, W>, X>,
     /// Of keys.
-    pub k: ViewMut<'a, D, Context, Times<K, W>, X>,
+    pub k: ViewMut<'a, D, Traded, Times<K, W>, X>,
     /// Of values.
-    pub v: ViewMut<'a, D, Context, Times<K, V>, X>,
+    pub v: ViewMut<'a, D, Traded, Times<K, V>, X>,
 }
 
 /// A score for each head that attends to nothing.
@@ -151,8 +151,8 @@ pub type Sinks<'a, D, H, X> = Option<View<'a, D, H, One, X>>;
 /// Attention that keeps a number for each row.
 pub fn forward<D: Attend, H: Axis, K: Axis, W: Axis, V: Axis, X: Format>(
     device: &D,
-    o: ViewMut<'_, D, Context, Times<H, V>, X>,
-    lse: ViewMut<'_, D, Times<Context, H>, One, f32>,
+    o: ViewMut<'_, D, Traded, Times<H, V>, X>,
+    lse: ViewMut<'_, D, Times<Traded, H>, One, f32>,
     qkv: &Qkv<'_, D, H, K, W, V, X>,
     sinks: Sinks<'_, D, H, X>,
     shape: Shape,
@@ -163,11 +163,11 @@ pub fn forward<D: Attend, H: Axis, K: Axis, W: Axis, V: Axis, X: Format>(
 /// What backward knows of such attention's forward.
 pub struct Attended<'a, D: Memory, H, V, X: Format> {
     /// The gradient of its output.
-    pub d_o: View<'a, D, Context, Times<H, V>, X>,
+    pub d_o: View<'a, D, Traded, Times<H, V>, X>,
     /// Its output.
-    pub o: View<'a, D, Context, Times<H, V>, X>,
+    pub o: View<'a, D, Traded, Times<H, V>, X>,
     /// The log-sum-exp of each row.
-    pub lse: View<'a, D, Times<Context, H>, One, f32>,
+    pub lse: View<'a, D, Times<Traded, H>, One, f32>,
 }
 
 /// Its gradients.
@@ -176,7 +176,7 @@ pub fn backward<D: Attend, H: Axis, K: Axis, W: Axis, V: Axis, X: Format>(
     device: &D,
     d: QkvMut<'_, D, H, K, W, V, X>,
     d_sinks: Option<ViewMut<'_, D, H, One, f32>>,
-    delta: ViewMut<'_, D, Times<Context, H>, One, f32>,
+    delta: ViewMut<'_, D, Times<Traded, H>, One, f32>,
     of: &Attended<'_, D, H, V, X>,
     qkv: &Qkv<'_, D, H, K, W, V, X>,
     sinks: Sinks<'_, D, H, X>,
@@ -200,8 +200,8 @@ pub fn backward<D: Attend, H: Axis, K: Axis, W: Axis, V: Axis, X: Format>(
 /// Attention that keeps all probabilities.
 pub fn forward_eager<D: Attend, H: Axis, K: Axis, W: Axis, V: Axis, X: Format>(
     device: &D,
-    o: ViewMut<'_, D, Context, Times<H, V>, X>,
-    probabilities: ViewMut<'_, D, Times<Context, H>, Keys, X>,
+    o: ViewMut<'_, D, Traded, Times<H, V>, X>,
+    probabilities: ViewMut<'_, D, Times<Traded, H>, Keys, X>,
     qkv: &Qkv<'_, D, H, K, W, V, X>,
     sinks: Sinks<'_, D, H, X>,
     shape: Shape,
@@ -215,9 +215,9 @@ pub fn backward_eager<D: Attend, H: Axis, K: Axis, W: Axis, V: Axis, X: Format>(
     device: &D,
     d: QkvMut<'_, D, H, K, W, V, X>,
     d_sinks: Option<ViewMut<'_, D, H, One, f32>>,
-    d_scores: ViewMut<'_, D, Times<Context, H>, Keys, X>,
-    d_o: View<'_, D, Context, Times<H, V>, X>,
-    probabilities: View<'_, D, Times<Context, H>, Keys, X>,
+    d_scores: ViewMut<'_, D, Times<Traded, H>, Keys, X>,
+    d_o: View<'_, D, Traded, Times<H, V>, X>,
+    probabilities: View<'_, D, Times<Traded, H>, Keys, X>,
     qkv: &Qkv<'_, D, H, K, W, V, X>,
     shape: Shape,
 ) {

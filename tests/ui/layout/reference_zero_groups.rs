@@ -1,4 +1,4 @@
-// reference-mesh: sequences cut over ranks.
+// reference-zero-groups: state shared over ranks that hold other parts.
 use moe_model::moe_model;
 
 moe_model! {
@@ -14,9 +14,9 @@ moe_model! {
     },
 
     layout Cluster: layout {
-        mesh: mesh { dp: 64, tp: 2, pp: 16, cp: 2, ep: 64, sequence_parallel: on },
+        mesh: mesh { dp: 64, tp: 2, pp: 16, ep: 64, sequence_parallel: on },
         stages: stages { first: 4, last: 1 },
-        zero: optimizer,
+        zero: zero { dense: optimizer, expert: optimizer, groups: uniform, ways: 8 },
         batch: batch { sequence: 4096, count: 32 },
         recompute: full,
         accounting: reference,
