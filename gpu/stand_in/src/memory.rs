@@ -2,6 +2,7 @@
 //! is written, one bit a byte that says whether it was, capacity, pools and their high-water marks.
 
 use crate::report::{Code, Fault};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a page.
 const PAGE: usize = 1 << 16;
@@ -567,7 +568,7 @@ impl Memory {
 }
 
 /// Bytes on their way from one place to another.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Extract {
     data: Vec<u8>,
     written: Vec<bool>,
