@@ -289,7 +289,7 @@ mod tests {
         let again = |at: u64, value: u64| d.device(0).unwrap().memory.write(at + 8, &value.to_le_bytes()).unwrap();
         again(all[0], matrix(&d, 1, false, &[1.0, 1.0]).at);
         given.run(&d, 0).unwrap();
-        let made = c.map(|c| values(&d, c, 1)[0]);
+        let made: Vec<f32> = c.iter().flat_map(|c| values(&d, *c, 1)).collect();
         assert_eq!(made, [0.5 + 1.0 + 2.0, 9.0 + 14.0, 0.125 + 56.0]);
     }
 

@@ -4,7 +4,8 @@
 use super::world::{Id, Parcel, Side, World};
 use crate::report::{Code, Fault};
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufReader, Write};
+use std::fmt;
+use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::OnceLock;
 use std::thread;
@@ -45,13 +46,13 @@ pub(super) fn port(patience: Duration) -> Result<u16, Fault> {
     port.ok_or_else(|| Fault::new(Code::Unknown, "no port of this machine is free"))
 }
 
-fn gone(error: io::Error) -> Fault {
+fn gone(error: impl fmt::Display) -> Fault {
     Fault::new(Code::LaunchTimeout, format!("a process of another rank: {error}"))
 }
 
 /// Tells another process something.
 pub(super) fn tell(mut to: &TcpStream, message: &Message) -> Result<(), Fault> {
-    let bytes = serde_json::to_vec(message).map_err(|error| gone(error.into()))?;
+    let bytes = serde_json::to_vec(message).map_err(gone)?;
     to.write_all(&bytes).map_err(gone)
 }
 
