@@ -233,3 +233,35 @@ impl Warp {
         if address < around.shared.bytes() as u64 { Code::LaunchFailed } else { Code::IllegalAddress }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::lanes;
+    use crate::report::Code;
+
+    /// A place in shared memory for each lane, in `%r3`.
+    const OWN: &str = "mov.u32 %r2, tile;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r3, %r2, %r3;\nst.shared.u32 [%r3], %r1;\n";
+
+    #[test]
+    fn small_numbers_are_widened_by_their_signs() {
+        let body = |load: &str| format!("{OWN}mov.u32 %r4, 65520;\nst.shared.u16 [%r3], %r4;\n{load}");
+        assert_eq!(lanes(32, &body("ld.shared.s16 %r0, [%r3];")).unwrap(), [0xffff_fff0; 32]);
+        assert_eq!(lanes(32, &body("ld.shared.u16 %r0, [%r3];")).unwrap(), [0xfff0; 32]);
+        assert_eq!(lanes(32, &body("ld.shared.s8 %r0, [%r3+1];")).unwrap(), [0xffff_ffff; 32]);
+    }
+
+    #[test]
+    fn atomics_give_what_was_there_before() {
+        let body = "mov.u32 %r2, tile;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 st.shared.u32 [%r2], 5;\nbar.sync 0;\n\
+                    atom.shared.add.u32 %r0, [%r2], 2;";
+        assert_eq!(lanes(32, body).unwrap()[..3], [5, 7, 9]);
+    }
+
+    #[test]
+    fn accesses_that_miss_are_named() {
+        let code = |access: &str| lanes(32, &format!("{OWN}{access}")).unwrap_err().code;
+        assert_eq!(code("ld.shared.u32 %r0, [%r3+2];"), Code::MisalignedAddress);
+        assert_eq!(code("ld.shared.u32 %r0, [%r3+256];"), Code::IllegalAddress);
+        assert_eq!(code("ld.global.u32 %r0, [%rd3+4];"), Code::IllegalAddress);
+    }
+}

@@ -142,10 +142,8 @@ impl Warp {
         let mut values = [0; LANES];
         let agree = like(mask.trailing_zeros() as usize) == mask;
         for lane in each(mask) {
-            values[lane] = match all {
-                true => u64::from(if agree { mask } else { 0 }),
-                false => u64::from(like(lane)),
-            };
+            let found = if all { mask * u32::from(agree) } else { like(lane) };
+            values[lane] = found.into();
         }
         self.put(d, &values, mask);
         if let Some(p) = p {

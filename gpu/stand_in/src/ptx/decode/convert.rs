@@ -5,6 +5,7 @@ use crate::ptx::PtxError;
 use crate::ptx::instruction::{Op, Rounding, Space, Type};
 
 /// What the suffixes of a conversion say.
+#[allow(clippy::struct_excessive_bools)] // a suffix each
 struct How {
     rounding: Rounding,
     to_whole: bool,
