@@ -4,6 +4,10 @@
 //! With feature `mpi` ranks may be processes, over machines:
 //! `cargo build --release --features mpi --example world`, then `mpirun -np 8 target/release/examples/world --mpi`.
 //!
+//! With feature `cuda` they may be processes of a GPU each, which NCCL connects: `--nccl`, and each is told its place by the
+//! variables that launchers set (`torchrun --no-python --nproc-per-node 8 target/release/examples/world --nccl`): `RANK`,
+//! `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR`, `MASTER_PORT`.
+//!
 //! The folder holds what `train_step` reads: a Hugging Face `config.json`, weights, a batch, and what transformers makes of
 //! it. Every rank holds its slices of the weights and its part of the batch; losses, each rank's gradients and its weights
 //! after two steps are compared with what is expected, and each rank's ledger says what it allocated and sent. Exit code 1 if
@@ -36,7 +40,7 @@ use moe_model::gpu::comm::threads::{self, PATIENCE};
 use moe_model::gpu::hub::{Checkpoint, Sliced};
 use moe_model::gpu::shapes::Dynamic;
 use moe_model::gpu::step::{Place, Step};
-use moe_model::gpu::{Host, StepError};
+use moe_model::gpu::{Device, Host, StepError};
 use moe_model::spec::{
     self, Accounting, Context, Dtype, Mesh, Precision, Routing, Schedule, Spec, StageList, Switch, Zero, ZeroStage,
 };
@@ -148,18 +152,36 @@ fn run(matches: &ArgMatches) -> Result<(String, bool), String> {
     let architecture = &folder.config.architecture;
     let weights = Checkpoint::new(&[&folder.weights], folder.config.naming, architecture)?;
     let expected = Checkpoint::new(&[&folder.expected], folder.config.naming, architecture)?;
-    let between = Between::of(matches);
-    let one = |rank, carrier| {
-        let at = plan.coordinates(rank);
-        let mut source = Sliced { whole: &weights, plan, at };
-        let step = Step::in_world(plan, rank, carrier, Host::new(1), folder.numerics, &mut source);
-        rank_of(step.map_err(|error| error.to_string())?, folder, &plan, at, &expected, &between)
+    let all = All { plan, folder, weights: &weights, expected: &expected, between: Between::of(matches) };
+    let results = match (matches.get_flag("mpi"), matches.get_flag("nccl")) {
+        (true, _) => over_mpi(&all)?,
+        (_, true) => over_nccl(&all)?,
+        _ => Some(in_threads(&all)?),
     };
-    let results = if matches.get_flag("mpi") { processes(&plan, one)? } else { Some(in_threads(&plan, one)?) };
+    let device = if matches.get_flag("nccl") { "cuda" } else { "host" };
     match results {
-        Some(results) => Ok(said(&plan, folder, &results, losses(folder)?, &between)),
+        Some(results) => Ok(said(&all, &results, losses(folder)?, device)),
         // The first process speaks for all.
         None => Ok((String::new(), true)),
+    }
+}
+
+/// What every rank is given.
+struct All<'a> {
+    plan: Plan,
+    folder: &'a Folder,
+    weights: &'a Checkpoint<'a>,
+    expected: &'a Checkpoint<'a>,
+    between: Between<'a>,
+}
+
+impl All<'_> {
+    /// What one rank does.
+    fn rank<D: Device>(&self, rank: u64, carrier: Box<dyn Carrier>, device: D) -> Result<Ranked, String> {
+        let (plan, at) = (self.plan, self.plan.coordinates(rank));
+        let mut source = Sliced { whole: self.weights, plan, at };
+        let step = Step::in_world(plan, rank, carrier, device, self.folder.numerics, &mut source);
+        rank_of(step.map_err(|error| error.to_string())?, self, at)
     }
 }
 
@@ -168,12 +190,9 @@ fn announce(plan: &Plan, of: &str) -> Result<(), String> {
     writeln!(io::stderr(), "{text}").map_err(|error| error.to_string())
 }
 
-fn in_threads(
-    plan: &Plan,
-    one: impl Fn(u64, Box<dyn Carrier>) -> Result<Ranked, String> + Sync,
-) -> Result<Vec<Ranked>, String> {
-    announce(plan, "threads")?;
-    let results = threads::run(plan.world(), PATIENCE, |rank, end| one(rank, Box::new(end)));
+fn in_threads(all: &All<'_>) -> Result<Vec<Ranked>, String> {
+    announce(&all.plan, "threads")?;
+    let results = threads::run(all.plan.world(), PATIENCE, |rank, end| all.rank(rank, Box::new(end), Host::new(1)));
     let results = results
         .into_iter()
         .zip(0..)
@@ -181,44 +200,68 @@ fn in_threads(
     results.collect()
 }
 
-/// This process as a rank; what all did, on the first.
+/// This process as a rank that `mpirun` started; what all did, on the first.
 #[cfg(feature = "mpi")]
-fn processes(
-    plan: &Plan,
-    one: impl Fn(u64, Box<dyn Carrier>) -> Result<Ranked, String>,
-) -> Result<Option<Vec<Ranked>>, String> {
-    use moe_model::Group;
-    use moe_model::gpu::comm::mpi::Mpi;
-    const REPORT: &str = "send";
-    let mpi = Mpi::start(PATIENCE).ok_or("MPI is at work already")?;
-    if mpi.size() != plan.world() {
-        return Err(format!("the layout has {} ranks, mpirun started {}", plan.world(), mpi.size()));
+fn over_mpi(all: &All<'_>) -> Result<Option<Vec<Ranked>>, String> {
+    let mpi = moe_model::gpu::comm::mpi::Mpi::start(PATIENCE).ok_or("MPI is at work already")?;
+    let (rank, size, world) = (mpi.rank(), mpi.size(), all.plan.world());
+    if size != world {
+        return Err(format!("the layout has {world} ranks, mpirun started {size}"));
     }
-    if mpi.rank() == 0 {
-        announce(plan, "processes")?;
+    if rank == 0 {
+        announce(&all.plan, "processes")?;
     }
-    let own = one(mpi.rank(), Box::new(mpi.clone())).unwrap_or_else(|error| {
-        eprintln!("error: rank {}: {error}", mpi.rank());
+    let own = all.rank(rank, Box::new(mpi.clone()), Host::new(1)).unwrap_or_else(|error| {
+        eprintln!("error: rank {rank}: {error}");
         mpi.abort()
     });
-    if mpi.rank() > 0 {
+    gathered(&mpi, (rank, size), own)
+}
+
+/// This process as a rank with a GPU that a launcher started; what all did, on the first.
+#[cfg(feature = "cuda")]
+fn over_nccl(all: &All<'_>) -> Result<Option<Vec<Ranked>>, String> {
+    use moe_model::gpu::comm::nccl::{Launch, NoWorld};
+    let said = |error: NoWorld| error.to_string();
+    let launch = Launch::from_environment().map_err(said)?;
+    let (rank, size, world) = (launch.rank, launch.size, all.plan.world());
+    if size != world {
+        return Err(format!("the variable WORLD_SIZE = {size}: the layout has {world} ranks"));
+    }
+    let device = launch.open(None).map_err(said)?;
+    let nccl = std::rc::Rc::new(launch.join(&device, PATIENCE).map_err(said)?);
+    if rank == 0 {
+        announce(&all.plan, "processes")?;
+    }
+    let own = all.rank(rank, Box::new(nccl.clone()), device).map_err(|error| format!("rank {rank}: {error}"))?;
+    gathered(&*nccl, (rank, size), own)
+}
+
+/// What all did, on the first.
+#[cfg(any(feature = "mpi", feature = "cuda"))]
+fn gathered(carrier: &impl Carrier, (rank, size): (u64, u64), own: Ranked) -> Result<Option<Vec<Ranked>>, String> {
+    use moe_model::Group;
+    const REPORT: &str = "send";
+    if rank > 0 {
         let report = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
-        mpi.send(0, Group::Pp, REPORT, report).map_err(|error| error.to_string())?;
+        carrier.send(0, Group::Pp, REPORT, report).map_err(|error| error.to_string())?;
         return Ok(None);
     }
-    let others = (1..mpi.size()).map(|rank| {
-        let report = mpi.receive(rank, Group::Pp, REPORT).map_err(|error| error.to_string())?;
+    let others = (1..size).map(|rank| {
+        let report = carrier.receive(rank, Group::Pp, REPORT).map_err(|error| error.to_string())?;
         serde_json::from_slice(&report).map_err(|error| error.to_string())
     });
     std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
 }
 
 #[cfg(not(feature = "mpi"))]
-fn processes(
-    _: &Plan,
-    _: impl Fn(u64, Box<dyn Carrier>) -> Result<Ranked, String>,
-) -> Result<Option<Vec<Ranked>>, String> {
+fn over_mpi(_: &All<'_>) -> Result<Option<Vec<Ranked>>, String> {
     Err("`--mpi` needs a build with feature `mpi`".to_owned())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn over_nccl(_: &All<'_>) -> Result<Option<Vec<Ranked>>, String> {
+    Err("`--nccl` needs a build with feature `cuda`".to_owned())
 }
 
 /// Checkpoints between the two steps.
@@ -236,14 +279,8 @@ impl<'a> Between<'a> {
 }
 
 /// Two steps of a rank, or the second of them; its losses, and how far its gradients and weights are off.
-fn rank_of(
-    mut step: Step<Host, Dynamic, f32>,
-    folder: &Folder,
-    plan: &Plan,
-    at: Coordinates,
-    expected: &Checkpoint<'_>,
-    between: &Between<'_>,
-) -> Result<Ranked, String> {
+fn rank_of<D: Device>(mut step: Step<D, Dynamic, f32>, all: &All<'_>, at: Coordinates) -> Result<Ranked, String> {
+    let All { plan, folder, expected, between, .. } = all;
     let said = |error: StepError| error.to_string();
     let deviation = |prefix| Deviation { plan, at, expected, prefix, most: Ok(0.0) };
     let (mut first, mut gradients) = (None, deviation("grad."));
@@ -299,7 +336,8 @@ fn losses(folder: &Folder) -> Result<[f64; 2], String> {
 }
 
 /// What is printed, and whether nothing deviates.
-fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2], between: &Between<'_>) -> (String, bool) {
+fn said(all: &All<'_>, ranks: &[Ranked], expected: [f64; 2], device: &'static str) -> (String, bool) {
+    let All { plan, folder, between, .. } = all;
     let losses = [0, 1].map(|step| mean(ranks.iter().filter_map(|rank| rank.losses[step])));
     let steps = match between.load {
         Some(folder) => format!("the second step, behind the first one in {},", folder.display()),
@@ -331,7 +369,7 @@ fn said(plan: &Plan, folder: &Folder, ranks: &[Ranked], expected: [f64; 2], betw
         "<sent",
     ];
     let title = format!("{}: {steps} of {} ranks", folder.config.model_type, ranks.len());
-    let behind = Behind { device: "host", ..Behind::of(folder.config.model_type, plan.spec()) }.text();
+    let behind = Behind { device, ..Behind::of(folder.config.model_type, plan.spec()) }.text();
     let table = table::table(&title, &columns, rows);
     let tolerances = ["grad", "after2"].map(|group| folder.tolerance(group));
     // The first step of what was read is another world's.
@@ -399,4 +437,11 @@ fn command() -> Command {
         .arg(folder("save", "Write a checkpoint behind the first step into this folder"))
         .arg(folder("load", "Read a checkpoint of this folder in the place of the first step").conflicts_with("save"))
         .arg(Arg::new("mpi").long("mpi").action(ArgAction::SetTrue).help("Be one of the processes that mpirun started"))
+        .arg(
+            Arg::new("nccl")
+                .long("nccl")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("mpi")
+                .help("Be one of the processes, each with a GPU, that a launcher such as torchrun started"),
+        )
 }

@@ -19,12 +19,35 @@ def seconds(device, call, at_least=5, budget=1.0):
     return statistics.median(spent)
 
 
+def grouped(a, b, groups, is_weight):
+    """Products of groups that have rows alike: torch's own grouped one where it has one, or one by one."""
+    if is_weight:
+        # In f32 of bf16, as gradients of weights are.
+        a, b = (x.tensor_split(groups, axis) for x, axis in [(a, 1), (b, 0)])
+        out = [torch.zeros(x.shape[0], y.shape[1], device=x.device, dtype=torch.float32) for x, y in zip(a, b)]
+        def one_by_one():
+            for c, x, y in zip(out, a, b):
+                c += x @ y
+        return one_by_one
+    weights = torch.stack([b] * groups)
+    rows = [len(part) for part in a.tensor_split(groups)]
+    ends = torch.tensor(rows, device=a.device, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+    at_once = lambda: torch._grouped_mm(a, weights, offs=ends)
+    one_by_one = lambda: torch.cat([x @ w for x, w in zip(a.split(rows), weights)])
+    try:
+        at_once()
+        return at_once
+    except (AttributeError, RuntimeError):
+        return one_by_one
+
+
 def products(rows, device, most):
     """The products that took longest, once each."""
     for row in [row for row in rows if row["product"]][:most]:
         m, n, k = row["product"]
         a, b = (torch.randn(*shape, device=device, dtype=torch.bfloat16) for shape in [(m, k), (k, n)])
-        each = seconds(device, lambda: a @ b)
+        groups = row.get("groups")
+        each = seconds(device, grouped(a, b, groups, row["is_weight"]) if groups else lambda: a @ b)
         ours = row["seconds"] / row["count"]
         yield {"what": row["what"], "ours_seconds": ours, "torch_seconds": each, "torch_tflops": 2e-12 * m * n * k / each}
 

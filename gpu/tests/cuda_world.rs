@@ -9,7 +9,7 @@ use moe_model_core::groups::Group;
 use moe_model_core::spec::{
     Accounting, Attention, Context, Experts, Gqa, Layers, Mesh, Recompute, Routing, Spec, Switch, Zero,
 };
-use moe_model_gpu::comm::nccl::Nccl;
+use moe_model_gpu::comm::nccl::{Launch, Nccl};
 use moe_model_gpu::comm::store::Store;
 use moe_model_gpu::comm::threads::{self, PATIENCE};
 use moe_model_gpu::comm::{Carrier, CommError};
@@ -19,6 +19,7 @@ use moe_model_gpu::shapes::Dynamic;
 use moe_model_gpu::smoke::{ADAMW, skipped};
 use moe_model_gpu::{Bf16, Cuda, Host, Numerics, Step};
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,17 @@ fn of(mesh: Mesh) -> Plan {
     (layout.batch.sequence, layout.batch.micro, layout.batch.count) = (8, 1, 4);
     (layout.recompute, layout.routing, layout.accounting) = (Recompute::Full, Routing::WORST, Accounting::REFERENCE);
     layout.zero = if mesh.pp == 1 { Zero::OPTIMIZER } else { Zero::NONE };
+    Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"))
+}
+
+/// Three stages, of which the first and the last hold one table: each sends its gradients to the other before it receives.
+fn tied() -> Plan {
+    let mut spec = *plan(2).spec();
+    let layout = &mut spec.layout;
+    layout.mesh = Mesh { dp: 1, tp: 1, pp: 3, ep: 1, sequence_parallel: Switch::Off, ..layout.mesh };
+    layout.stages.last = 0;
+    spec.architecture.tied_embeddings = Switch::On;
+    spec.architecture.layers = Layers { dense: 1, moe: 2, ffn: 24, ..Layers::DEFAULT };
     Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"))
 }
 
@@ -99,22 +111,27 @@ fn open(rank: u64) -> Cuda {
     Cuda::open(usize::try_from(rank).expect("ranks are few"), None).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// What all ranks compute over channels.
+fn over_channels(plan: Plan) -> Vec<(Vec<u64>, Vec<u32>)> {
+    let all = threads::run(plan.world(), PATIENCE, |rank, end| trained(plan, rank, Box::new(end), open(rank)));
+    all.into_iter().map(|of_rank| of_rank.unwrap_or_else(|error| panic!("{error}"))).collect()
+}
+
 fn same(plan: Plan) {
     let _alone = alone();
     if !are_there() {
         return;
     }
-    let expected = threads::run(RANKS, PATIENCE, |rank, end| trained(plan, rank, Box::new(end), open(rank)));
+    let expected = over_channels(plan);
     let address = store();
-    let got = threads::run(RANKS, PATIENCE, |rank, _| {
+    let got = threads::run(plan.world(), PATIENCE, |rank, _| {
         let device = open(rank);
         let store = Store::reach(address, PATIENCE).expect("it is kept");
         let carrier = Nccl::new(rank, &device, store, PATIENCE).unwrap_or_else(|error| panic!("{error}"));
         trained(plan, rank, Box::new(carrier), device)
     });
     for (rank, (got, expected)) in got.into_iter().zip(expected).enumerate() {
-        let [got, expected] =
-            [got, expected].map(|of_rank| of_rank.unwrap_or_else(|error| panic!("rank {rank}: {error}")));
+        let got = got.unwrap_or_else(|error| panic!("rank {rank}: {error}"));
         assert!(got == expected, "rank {rank}: losses {:?} and {:?}", got.0, expected.0);
     }
 }
@@ -132,6 +149,88 @@ fn stages_over_nccl_compute_what_they_compute_over_channels() {
 #[test]
 fn pieces_over_nccl_compute_what_they_compute_over_channels() {
     same(of(Mesh { cp: 2, context: Context::AllToAll, pp: 2, ep: 2, ..Mesh::DEFAULT }));
+}
+
+#[test]
+fn stages_that_share_a_table_over_nccl_compute_what_they_compute_over_channels() {
+    same(tied());
+}
+
+/// Ranks around a ring, as stages that take turns, all send before any receives; more than one message each.
+#[test]
+fn ranks_that_all_send_first_do_not_wait_for_each_other() {
+    const RING: u64 = 3;
+    let _alone = alone();
+    if !are_there() {
+        return;
+    }
+    let address = store();
+    let come = threads::run(RING, PATIENCE, |rank, _| {
+        let device = open(rank);
+        let store = Store::reach(address, PATIENCE).expect("it is kept");
+        let nccl = Nccl::new(rank, &device, store, PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        for number in 0..2 {
+            let message = vec![u8::try_from(10 * rank + number).expect("ranks are few"); 1000];
+            nccl.send((rank + 1) % RING, Group::Pp, "send", message).unwrap_or_else(|error| panic!("{error}"));
+        }
+        let receive = |_| nccl.receive((rank + 2) % RING, Group::Pp, "send").unwrap_or_else(|error| panic!("{error}"));
+        [0, 1].map(receive).map(|message| (message.len(), message[0]))
+    });
+    let come: Vec<_> = come.into_iter().map(|of_rank| of_rank.unwrap_or_else(|error| panic!("{error}"))).collect();
+    assert_eq!(come, [20, 0, 10].map(|first| [(1000, first), (1000, first + 1)]));
+}
+
+/// Two ranks that split tensors and experts.
+fn pair() -> Plan {
+    let mut spec = *plan(1).spec();
+    (spec.layout.mesh.dp, spec.layout.zero) = (1, Zero::NONE);
+    Plan::new(spec).unwrap_or_else(|violations| panic!("{violations}"))
+}
+
+/// A variable of the processes that one of the tests starts: what each computes it writes there.
+const RESULT: &str = "MOE_MODEL_TEST_RESULT";
+
+#[test]
+fn ranks_that_are_processes_compute_what_threads_compute() {
+    let _alone = alone();
+    if !are_there() {
+        return;
+    }
+    let plan = pair();
+    let folder = std::env::temp_dir().join(format!("moe-model-processes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("there is room");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port is free").port();
+    let start = |rank: u64| {
+        let mut process = Command::new(std::env::current_exe().expect("it has a name"));
+        process.args(["--exact", "one_of_the_processes", "--nocapture"]).env(RESULT, folder.join(rank.to_string()));
+        let place = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", plan.world()), ("MASTER_PORT", port.into())];
+        process.env("MASTER_ADDR", "127.0.0.1").envs(place.map(|(name, value)| (name, value.to_string())));
+        process.spawn().expect("it starts")
+    };
+    let processes: Vec<_> = (0..plan.world()).map(start).collect();
+    let expected = over_channels(plan);
+    for (rank, (mut process, expected)) in processes.into_iter().zip(expected).enumerate() {
+        assert!(process.wait().expect("it ends").success(), "rank {rank}");
+        let text = std::fs::read_to_string(folder.join(rank.to_string())).expect("it is written");
+        assert!(text == as_text(&expected), "rank {rank}");
+    }
+    std::fs::remove_dir_all(folder).expect("it is there");
+}
+
+/// No test of its own: a rank of the one above, where that starts it.
+#[test]
+fn one_of_the_processes() {
+    let Some(to) = std::env::var_os(RESULT) else { return };
+    let launch = Launch::from_environment().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(launch.size, pair().world());
+    let device = launch.open(None).unwrap_or_else(|error| panic!("{error}"));
+    let carrier = launch.join(&device, PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let result = trained(pair(), launch.rank, Box::new(carrier), device);
+    std::fs::write(to, as_text(&result)).expect("there is room");
+}
+
+fn as_text((losses, weights): &(Vec<u64>, Vec<u32>)) -> String {
+    format!("{losses:?} {weights:?}")
 }
 
 /// Messages of any lengths, none among them, come as they were sent; and a rank that ends is an error of who waits for it.

@@ -24,6 +24,7 @@ use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
 use solo::pieces;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Why a rank does not get what its peers have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,6 +105,26 @@ pub trait Carrier {
     /// # Errors
     /// If it is gone, stalls, or does something else.
     fn receive(&self, from: u64, group: Group, operation: &'static str) -> Result<Vec<u8>, CommError>;
+}
+
+impl<C: Carrier> Carrier for Rc<C> {
+    fn exchange(
+        &self,
+        group: Group,
+        ranks: Ranks,
+        operation: &'static str,
+        sent: Vec<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, CommError> {
+        C::exchange(self, group, ranks, operation, sent)
+    }
+
+    fn send(&self, to: u64, group: Group, operation: &'static str, message: Vec<u8>) -> Result<(), CommError> {
+        C::send(self, to, group, operation, message)
+    }
+
+    fn receive(&self, from: u64, group: Group, operation: &'static str) -> Result<Vec<u8>, CommError> {
+        C::receive(self, from, group, operation)
+    }
 }
 
 /// A rank's way to its peers.

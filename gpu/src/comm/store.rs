@@ -54,6 +54,26 @@ impl Store {
         }
     }
 
+    /// Another way to the same values: one waits for each value in turn.
+    ///
+    /// # Errors
+    /// If whoever keeps them is gone.
+    pub fn another(&self) -> io::Result<Self> {
+        let patience = self.0.read_timeout()?.unwrap_or(Duration::MAX);
+        Self::reach(self.0.peer_addr()?, patience)
+    }
+
+    /// Has all ranks find a value by a name, unless there is one: gives the one that they find.
+    ///
+    /// # Errors
+    /// If whoever keeps them is gone.
+    pub fn claim(&self, name: &str, value: &[u8]) -> io::Result<Vec<u8>> {
+        (&self.0).write_all(b"c")?;
+        put(&self.0, name.as_bytes())?;
+        put(&self.0, value)?;
+        take(&self.0)
+    }
+
     /// Has all ranks find a value by a name.
     ///
     /// # Errors
@@ -106,6 +126,11 @@ fn serve(mut stream: TcpStream, values: &Values) -> io::Result<()> {
             values.changed.notify_all();
             continue;
         }
+        if what == *b"c" {
+            let value = take(&stream)?;
+            by_name.entry(name.clone()).or_insert(value);
+            values.changed.notify_all();
+        }
         let value = loop {
             match by_name.get(&name) {
                 Some(value) => break value.clone(),
@@ -136,6 +161,8 @@ mod tests {
             store.set("other", b"1").expect("it is kept");
             store.set("tp:0,1", b"an id").expect("it is kept");
             assert_eq!(store.get("other").expect("it is there"), b"1");
+            assert_eq!(store.another().expect("it is kept").claim("other", b"2").expect("it is there"), b"1");
+            assert_eq!(store.claim("mine", b"2").expect("it is kept"), b"2");
             assert_eq!(waits.join().expect("it ends").expect("it comes"), b"an id");
         });
         let store = Store::reach(address, Duration::from_millis(50)).expect("it is kept");

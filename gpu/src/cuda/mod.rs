@@ -61,6 +61,8 @@ struct Scratch {
     workspace: Option<Buffer<i32>>,
     /// A gradient in f32 as its product with another format takes it: that of router logits, the sum of two.
     halves: Option<[Space<Bf16>; 2]>,
+    /// Where matrices of experts that are multiplied at once lie: three addresses for each.
+    pointers: Option<Space<i64>>,
     /// Rotary frequencies, with the base and the dimensions that they are of.
     frequencies: Option<Space<f32>>,
     made_of: Option<(u32, usize)>,
@@ -126,16 +128,19 @@ impl Cuda {
     }
 
     /// Bytes of what [`Device::prepare`] sets aside for a model: a workspace of cuBLAS, 32 MiB on Hopper and later and 4 MiB
-    /// before; the gradient of router logits in two parts of bf16, tokens x experts x 4; rotary frequencies, half of a head's width x 4.
+    /// before; the gradient of router logits in two parts of bf16, tokens x experts x 4; pointers to the
+    /// matrices of a product of the rank's experts, experts x 24; rotary frequencies, half of a head's width x 4.
     #[must_use]
     pub fn scratch_bytes(&self, lengths: &Lengths) -> u64 {
-        let [workspace, narrow, frequencies] = self.scratch_lens(lengths);
-        (workspace * size_of::<i32>() + 2 * narrow * size_of::<Bf16>() + frequencies * size_of::<f32>()) as u64
+        let [workspace, narrow, pointers, frequencies] = self.scratch_lens(lengths);
+        let wide = workspace * size_of::<i32>() + pointers * size_of::<i64>() + frequencies * size_of::<f32>();
+        (wide + 2 * narrow * size_of::<Bf16>()) as u64
     }
 
-    fn scratch_lens(&self, lengths: &Lengths) -> [usize; 3] {
+    fn scratch_lens(&self, lengths: &Lengths) -> [usize; 4] {
         let narrow = lengths.context.max(lengths.tokens) * lengths.experts.max(1);
-        [self.0.workspace / size_of::<i32>(), narrow, lengths.query_key.max(lengths.rope).div_ceil(2)]
+        let frequencies = lengths.query_key.max(lengths.rope).div_ceil(2);
+        [self.0.workspace / size_of::<i32>(), narrow, 3 * lengths.local_experts, frequencies]
     }
 
     /// The most bytes of the pool that were held since [`Self::reset_high_water`].
@@ -233,6 +238,21 @@ impl Cuda {
         self.attempt(Work::Product(product.sizes), || self.0.blas.multiply(product));
     }
 
+    /// Multiplies matrices of groups, none of them empty, at once where cuBLAS can; of gradients of weights groups have parts
+    /// of k.
+    pub(crate) fn multiply_groups(&self, products: &[Product], is_weight: bool) {
+        let Some(first) = products.first() else { return };
+        let scratch = self.0.scratch.borrow();
+        let Some(Space(pointers, _)) = &scratch.pointers else { panic!("a device is prepared before it multiplies") };
+        let mut sizes = first.sizes;
+        let shared = if is_weight { 2 } else { 0 };
+        sizes[shared] = products.iter().map(|product| product.sizes[shared]).sum();
+        let (at, bytes) = pointers.whole();
+        let room = (at, bytes / size_of::<i64>());
+        let what = Work::Products { groups: products.len(), sizes, is_weight };
+        self.attempt(what, || self.0.blas.multiply_all(products, room));
+    }
+
     /// Lends scratch for so many numbers in bf16, twice.
     pub(crate) fn with_halves(&self, len: usize, then: impl FnOnce(Mut<'_, Self, Bf16>, Mut<'_, Self, Bf16>)) {
         let mut scratch = self.0.scratch.borrow_mut();
@@ -266,7 +286,7 @@ impl Device for Cuda {
     /// Sets scratch aside, more of it where there is too little.
     fn prepare(&self, lengths: &Lengths) -> Result<(), DeviceError> {
         attention::cuda::fits(lengths)?;
-        let [workspace, narrow, frequencies] = self.scratch_lens(lengths);
+        let [workspace, narrow, pointers, frequencies] = self.scratch_lens(lengths);
         let mut scratch = self.0.scratch.borrow_mut();
         if scratch.workspace.is_none() {
             let buffer = self.allocate(workspace)?;
@@ -279,6 +299,10 @@ impl Device for Cuda {
             scratch.halves = None;
             let [upper, lower] = [self.allocate(narrow)?, self.allocate(narrow)?];
             scratch.halves = Some([Space(upper, narrow), Space(lower, narrow)]);
+        }
+        if scratch.pointers.as_ref().is_none_or(|made| made.1 < pointers) {
+            scratch.pointers = None;
+            scratch.pointers = Some(Space(self.allocate(pointers)?, pointers));
         }
         if scratch.frequencies.as_ref().is_none_or(|made| made.1 < frequencies) {
             (scratch.frequencies, scratch.made_of) = (None, None);

@@ -6,6 +6,7 @@ use crate::ops::activation::Activation;
 use crate::ops::adamw::AdamW;
 use crate::ops::attention::Shape;
 use crate::ops::elementwise::{Columns, Elementwise};
+use crate::ops::gemm::Gemm;
 use crate::ops::rope::{Pairs, Rope};
 use crate::ops::router::{Router, Score};
 use crate::shapes::Lengths;
@@ -129,9 +130,18 @@ trait Case {
 fn same<C: Case>() {
     let Some((device, _guard)) = device() else { return };
     let host = Host::new(1);
+    let lengths = lengths();
+    host.prepare(&lengths).expect("there is room");
+    device.prepare(&lengths).expect("there is room");
+    both::<C, f32>(&host, &device);
+    both::<C, Bf16>(&host, &device);
+}
+
+/// Long enough for all cases.
+fn lengths() -> Lengths {
     let mut spec = Spec::DEFAULT;
     spec.architecture = moe_model_core::preset::MIXTRAL_8X7B;
-    let lengths = Lengths {
+    Lengths {
         batch: 2,
         tokens: 160,
         context: 160,
@@ -142,12 +152,9 @@ fn same<C: Case>() {
         value: 64,
         rope: 64,
         experts: 64,
+        local_experts: 4,
         ..Lengths::of(&Plan::new(spec).expect("it is legal"), 0)
-    };
-    host.prepare(&lengths).expect("there is room");
-    device.prepare(&lengths).expect("there is room");
-    both::<C, f32>(&host, &device);
-    both::<C, Bf16>(&host, &device);
+    }
 }
 
 fn both<C: Case, X: Format>(host: &Host, device: &Cuda) {
@@ -306,6 +313,48 @@ cases! {
             device.gemm_weight(dw.to(), y.at(), x.at(), [m, n, k]);
             made.numbers("dw", &dw);
             device.gemm_weight(dw.to(), wide.at(), x.at(), [m, n, k]);
+            made.numbers("dw of wide", &dw);
+        }
+    }
+
+    grouped_products(given, made: D, X) {
+        let device = given.device;
+        // Experts with more rows and fewer, and none; widths that cuBLAS takes in one call, and those whose rows begin where it
+        // does not read them.
+        for (counts, [n, k]) in [
+            (&[3, 0, 9, 1][..], [24, 16]),
+            (&[0, 2, 5], [16, 7]),
+            (&[1, 4, 0], [7, 16]),
+            (&[0, 0], [8, 8]),
+            (&[6], [8, 24]),
+            (&[], [8, 8]),
+        ] {
+            let all: usize = counts.iter().sum();
+            // The last group lies first.
+            let mut end = 0;
+            let run = |rows: &usize| {
+                end += rows;
+                (end - rows, *rows)
+            };
+            let mut groups: Vec<(usize, usize)> = counts.iter().rev().map(run).collect();
+            groups.reverse();
+            let (x, w) = (given.random::<X>(all * k), given.random::<X>(groups.len() * n * k));
+            let (mut y, mut wide) = (given.random::<X>(all * n), given.random::<f32>(all * n));
+            let mut dx = given.random::<X>(all * k);
+            for adds in [false, true] {
+                device.grouped_forward(y.to(), x.at(), w.at(), &groups, [n, k], adds);
+                made.numbers("y", &y);
+                device.grouped_forward(wide.to(), x.at(), w.at(), &groups, [n, k], adds);
+                made.numbers("wide y", &wide);
+                device.grouped_input(dx.to(), y.at(), w.at(), &groups, [n, k], adds);
+                made.numbers("dx", &dx);
+                device.grouped_input(dx.to(), wide.at(), w.at(), &groups, [n, k], adds);
+                made.numbers("dx of wide", &dx);
+            }
+            let mut dw = given.random::<f32>(groups.len() * n * k);
+            device.grouped_weight(dw.to(), y.at(), x.at(), &groups, [n, k]);
+            made.numbers("dw", &dw);
+            device.grouped_weight(dw.to(), wide.at(), x.at(), &groups, [n, k]);
             made.numbers("dw of wide", &dw);
         }
     }
@@ -495,6 +544,55 @@ cases! {
             made.numbers("scores", &d_scores);
             made.numbers("eager sinks", &d_sinks);
         }
+    }
+}
+
+/// One product for all experts where cuBLAS has it, and one for each where it has not.
+#[test]
+fn products_of_experts_are_one_call() {
+    let Some((device, _guard)) = device() else { return };
+    if !is_stand_in() {
+        skipped("a real driver fails no call when it is asked to");
+        return;
+    }
+    assert_eq!(calls_of_groups::<Bf16>(&device), [2, 2, 3], "a copy of pointers and a call, or one for each");
+    assert_eq!(calls_of_groups::<f32>(&device), [2, 2, 2]);
+}
+
+/// What is asked of the driver for the products of three experts that have rows: forward, and both gradients.
+fn calls_of_groups<X: Format>(device: &Cuda) -> [u64; 3] {
+    let (groups, size) = ([(0, 2), (2, 0), (2, 5), (7, 1)], [8, 16]);
+    device.prepare(&lengths()).expect("there is room");
+    let mut given = Given { device, rng: fastrand::Rng::with_seed(3) };
+    let (mut x, w, mut y) = (given.random::<X>(8 * 16), given.random::<X>(4 * 8 * 16), given.random::<X>(8 * 8));
+    let mut dw = given.random::<f32>(4 * 8 * 16);
+    let forward = calls(device, || device.grouped_forward(y.to(), x.at(), w.at(), &groups, size, false));
+    let weight = calls(device, || device.grouped_weight(dw.to(), y.at(), x.at(), &groups, size));
+    [forward, calls(device, || device.grouped_input(x.to(), y.at(), w.at(), &groups, size, false)), weight]
+}
+
+/// How many calls of the driver something makes: the first that may fail without harm, less one.
+fn calls(device: &Cuda, mut it: impl FnMut()) -> u64 {
+    let mut failing = 1;
+    loop {
+        fail_work(failing);
+        it();
+        fail_work(0);
+        if device.finish().is_ok() {
+            return failing - 1;
+        }
+        failing += 1;
+    }
+}
+
+/// Has the stand-in refuse the n-th piece of work from now on, none for 0.
+fn fail_work(n: u64) {
+    // SAFETY: the stand-in is there, and has the function of that type.
+    #[allow(unsafe_code)]
+    unsafe {
+        let library = cudarc::driver::sys::culib();
+        let function = library.get::<unsafe extern "C" fn(u64) -> i32>(b"standin_fail_work").expect("it is there");
+        function(n);
     }
 }
 

@@ -13,6 +13,16 @@ pub enum Work {
     Kernel(&'static str),
     /// A product of cuBLAS of m x n, each number a sum of k products.
     Product([usize; 3]),
+    /// Products of so many groups at once, m x n x k in all: each has a part of m, or where they are gradients of weights, of
+    /// k.
+    Products {
+        /// Groups that have rows.
+        groups: usize,
+        /// m, n and k.
+        sizes: [usize; 3],
+        /// Whether groups have parts of k.
+        is_weight: bool,
+    },
     /// A copy of so many bytes from the host.
     ToDevice(usize),
     /// A copy of so many bytes to the host.
@@ -30,6 +40,10 @@ impl fmt::Display for Work {
         match self {
             Self::Kernel(name) => write!(f, "the launch of `{name}`"),
             Self::Product([m, n, k]) => write!(f, "a product of {m} x {n} x {k}"),
+            Self::Products { groups, sizes: [m, n, k], is_weight } => {
+                let what = if *is_weight { "weight gradients" } else { "products" };
+                write!(f, "{what} of {groups} groups, {m} x {n} x {k} in all")
+            }
             Self::ToDevice(bytes) => write!(f, "a copy of {bytes} bytes to it"),
             Self::ToHost(bytes) => write!(f, "a copy of {bytes} bytes from it"),
             Self::Copy(bytes) => write!(f, "a copy of {bytes} bytes on it"),

@@ -1,9 +1,10 @@
 //! What went wrong: a CUDA error code with a text, printed and kept.
 
+use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 
 /// The `CUresult`s that the stand-in gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(i32)]
 #[allow(missing_docs)]
 pub enum Code {
@@ -79,7 +80,7 @@ impl Code {
 }
 
 /// A refused call or a kernel that was stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// What the caller gets.
     pub code: Code,

@@ -421,3 +421,95 @@ fn case_ranks_apart() {
         }
     });
 }
+
+/// As ranks of the real library, which connects two of them when both ask for it: a ring of ranks that all send first stalls
+/// but in a group.
+#[test]
+fn ranks_that_all_send_first_wait_for_each_other() {
+    let output = over("case_ring", &[("STAND_IN_DEVICES", "3"), ("STAND_IN_PATIENCE", "300")]);
+    let text = errors(&output);
+    // One gives up first, which ends the others.
+    assert!(text.contains(", which does not ask for that"), "{text}");
+}
+
+#[test]
+#[ignore = "runs over the stand-in"]
+fn case_ring() {
+    let id = nccl::Id::new().unwrap();
+    std::thread::scope(|scope| {
+        for rank in 0..3_usize {
+            scope.spawn(move || {
+                let stream = CudaContext::new(rank).unwrap().default_stream();
+                let comm = nccl::Comm::from_rank(stream.clone(), rank, 3, id).unwrap();
+                let own = stream.clone_htod(&[1_u8]).unwrap();
+                assert!(comm.send(&own, i32::try_from((rank + 1) % 3).unwrap()).is_err());
+            });
+        }
+    });
+}
+
+#[test]
+fn ranks_are_processes() {
+    let output = over("case_processes", &[("STAND_IN_DEVICES", "3"), ("STAND_IN_PATIENCE", "10000")]);
+    let text = errors(&output);
+    assert!(text.contains("ranks 0 and 0 are both on device 1"), "{text}");
+    assert!(text.contains("a message: rank 2 has ended"), "{text}");
+}
+
+/// The first of three ranks, which starts the others.
+#[test]
+#[ignore = "runs over the stand-in"]
+fn case_processes() {
+    let ids = [nccl::Id::new().unwrap(), nccl::Id::new().unwrap()];
+    let said: Vec<String> = ids.iter().map(|id| id.internal().map(|byte| byte.to_string()).join(",")).collect();
+    let start = |rank: usize| {
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args(["--ignored", "--exact", "case_of_processes", "--nocapture"]);
+        other.env("CASE_IDS", said.join(";")).env("CASE_RANK", rank.to_string()).spawn().unwrap()
+    };
+    let others = [start(1), start(2)];
+    let ended = std::thread::spawn(|| others.map(|mut other| other.wait().unwrap().success()));
+    one_of_processes(0, ids);
+    assert_eq!(ended.join().unwrap(), [true; 2]);
+}
+
+#[test]
+#[ignore = "runs over the stand-in"]
+fn case_of_processes() {
+    let rank = std::env::var("CASE_RANK").unwrap().parse().unwrap();
+    let ids = std::env::var("CASE_IDS").unwrap();
+    let id = |text: &str| {
+        let mut bytes = [0; 128];
+        bytes.iter_mut().zip(text.split(',')).for_each(|(to, byte)| *to = byte.parse().unwrap());
+        nccl::Id::uninit(bytes)
+    };
+    let (first, second) = ids.split_once(';').unwrap();
+    one_of_processes(rank, [id(first), id(second)]);
+}
+
+fn one_of_processes(rank: usize, [id, another]: [nccl::Id; 2]) {
+    let stream = CudaContext::new(rank).unwrap().default_stream();
+    let comm = nccl::Comm::from_rank(stream.clone(), rank, 3, id).unwrap();
+    let _alone = (rank == 1).then(|| nccl::Comm::from_rank(stream.clone(), 0, 1, another).unwrap());
+    #[allow(clippy::cast_precision_loss)] // small
+    let own = stream.clone_htod(&[rank as f32, 1.0]).unwrap();
+    let mut sum = stream.alloc_zeros::<f32>(2).unwrap();
+    comm.all_reduce(&own, &mut sum, &nccl::ReduceOp::Sum).unwrap();
+    assert_eq!(stream.clone_dtoh(&sum).unwrap(), [3.0, 3.0]);
+    let mut come = stream.alloc_zeros::<f32>(2).unwrap();
+    let [next, before] = [(rank + 1) % 3, (rank + 2) % 3].map(|rank| i32::try_from(rank).unwrap());
+    nccl::group_start().unwrap();
+    comm.send(&own, next).unwrap();
+    comm.recv(&mut come, before).unwrap();
+    nccl::group_end().unwrap();
+    assert_eq!(stream.clone_dtoh(&come).unwrap()[0].to_bits(), [2.0_f32, 0.0, 1.0][rank].to_bits());
+    // Two of them on one device, as their launcher may have it by mistake.
+    if rank == 2 {
+        let stream = CudaContext::new(1).unwrap().default_stream();
+        assert!(nccl::Comm::from_rank(stream, 0, 1, another).is_err());
+    }
+    // The last ends, and one waits for it.
+    if rank == 0 {
+        assert!(comm.recv(&mut come, 2).is_err());
+    }
+}

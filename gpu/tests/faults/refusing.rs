@@ -8,7 +8,7 @@ use moe_model_gpu::ops::attention::{Attend, Shape};
 use moe_model_gpu::ops::cross_entropy::CrossEntropy;
 use moe_model_gpu::ops::elementwise::{Columns, Elementwise};
 use moe_model_gpu::ops::embedding::Embed;
-use moe_model_gpu::ops::gemm::Gemm;
+use moe_model_gpu::ops::gemm::{Gemm, Groups};
 use moe_model_gpu::ops::permute::Permute;
 use moe_model_gpu::ops::rms_norm::RmsNorm;
 use moe_model_gpu::ops::rope::{Rope, Rotate};
@@ -102,6 +102,9 @@ nothing! {
         gemm_forward[Y, X, W](M<'_, Y>, R<'_, X>, R<'_, W>, [usize; 3], bool);
         gemm_input[Y, X, W](M<'_, X>, R<'_, Y>, R<'_, W>, [usize; 3], bool);
         gemm_weight[Y, X](M<'_, f32>, R<'_, Y>, R<'_, X>, [usize; 3]);
+        grouped_forward[Y, X, W](M<'_, Y>, R<'_, X>, R<'_, W>, Groups<'_>, [usize; 2], bool);
+        grouped_input[Y, X, W](M<'_, X>, R<'_, Y>, R<'_, W>, Groups<'_>, [usize; 2], bool);
+        grouped_weight[Y, X](M<'_, f32>, R<'_, Y>, R<'_, X>, Groups<'_>, [usize; 2]);
         bias_forward[Y, W](M<'_, Y>, R<'_, W>, [usize; 2]);
         bias_backward[Y](M<'_, f32>, R<'_, Y>, [usize; 2]);
         scaled_bias_forward[Y, W](M<'_, Y>, R<'_, W>, R<'_, f32>, usize);

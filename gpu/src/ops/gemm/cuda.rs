@@ -1,7 +1,7 @@
 //! The products on a CUDA device, by cuBLAS. It takes two matrices of one format, and makes one of that or of f32: where
 //! a gradient in f32 meets bf16, it is the sum of two matrices of bf16, in scratch, and the product is that of both.
 
-use super::Gemm;
+use super::{Gemm, Groups};
 use crate::Bf16;
 use crate::cuda::compile::Kind;
 use crate::cuda::launch::{Blocks, In, Narrow, Out, Wide};
@@ -52,6 +52,47 @@ impl Gemm for Cuda {
     ) {
         assert_lengths("dw = dy^T x", [(dw.len(), n * k), (dy.len(), m * n), (x.len(), m * k)]);
         product(self, dw, dy, columns(n), x, rows(k), [n, k, m], true);
+    }
+
+    fn grouped_forward<Y: Format, X: Format, W: Format>(
+        &self,
+        y: Mut<'_, Self, Y>,
+        x: Ref<'_, Self, X>,
+        w: Ref<'_, Self, W>,
+        groups: Groups<'_>,
+        [n, k]: [usize; 2],
+        adds: bool,
+    ) {
+        assert_lengths("the groups' y = x w^T", [(w.len(), groups.len() * n * k)]);
+        let of = |(w, (first, rows))| Part { c: first * n, a: first * k, b: w * n * k, sizes: [rows, n, k] };
+        grouped(self, y, (x, rows(k)), (w, columns(k)), groups.iter().copied().enumerate().map(of), adds, false);
+    }
+
+    fn grouped_input<Y: Format, X: Format, W: Format>(
+        &self,
+        dx: Mut<'_, Self, X>,
+        dy: Ref<'_, Self, Y>,
+        w: Ref<'_, Self, W>,
+        groups: Groups<'_>,
+        [n, k]: [usize; 2],
+        adds: bool,
+    ) {
+        assert_lengths("the groups' dx = dy w", [(w.len(), groups.len() * n * k)]);
+        let of = |(w, (first, rows))| Part { c: first * k, a: first * n, b: w * n * k, sizes: [rows, k, n] };
+        grouped(self, dx, (dy, rows(n)), (w, rows(k)), groups.iter().copied().enumerate().map(of), adds, false);
+    }
+
+    fn grouped_weight<Y: Format, X: Format>(
+        &self,
+        dw: Mut<'_, Self, f32>,
+        dy: Ref<'_, Self, Y>,
+        x: Ref<'_, Self, X>,
+        groups: Groups<'_>,
+        [n, k]: [usize; 2],
+    ) {
+        assert_lengths("the groups' dw = dy^T x", [(dw.len(), groups.len() * n * k)]);
+        let of = |(dw, (first, rows))| Part { c: dw * n * k, a: first * n, b: first * k, sizes: [n, k, rows] };
+        grouped(self, dw, (dy, columns(n)), (x, rows(k)), groups.iter().copied().enumerate().map(of), true, true);
     }
 
     fn bias_forward<Y: Format, W: Format>(&self, y: Mut<'_, Self, Y>, bias: Ref<'_, Self, W>, [m, n]: [usize; 2]) {
@@ -125,7 +166,6 @@ fn product<C: Format, A: Format, B: Format>(
     }
     let (output, c) = (Kind::of::<C>(), c.read().address());
     let multiply = |a: Matrix, b: Matrix, inputs: Kind, adds: bool| {
-        assert!(output == inputs || output == Kind::F32, "cuBLAS makes no bf16 of f32");
         device.multiply(&Product { a, b, inputs, c, output, sizes, adds });
     };
     match (Kind::of::<A>(), Kind::of::<B>()) {
@@ -140,6 +180,40 @@ fn product<C: Format, A: Format, B: Format>(
         (Kind::Bf16, Kind::F32) => panic!("no product of the step has weights in f32 and activations in bf16"),
         (inputs, _) => multiply(matrix(a, a_way), matrix(b, b_way), inputs, adds),
     }
+}
+
+/// The product of one of several groups: where its matrices begin, in elements, and how large it is.
+struct Part {
+    c: usize,
+    a: usize,
+    b: usize,
+    sizes: [usize; 3],
+}
+
+/// c `[m, n]` = a b of each group, or that much more; of gradients of weights it is k that groups have parts of.
+fn grouped<C: Format, A: Format, B: Format>(
+    device: &Cuda,
+    mut c: Mut<'_, Cuda, C>,
+    (a, a_way): (Ref<'_, Cuda, A>, Way),
+    (b, b_way): (Ref<'_, Cuda, B>, Way),
+    parts: impl Iterator<Item = Part>,
+    adds: bool,
+    is_weight: bool,
+) {
+    let [inputs, others, output] = [Kind::of::<A>(), Kind::of::<B>(), Kind::of::<C>()];
+    let mut products = Vec::new();
+    for Part { c: first, a: of_a, b: of_b, sizes: sizes @ [m, n, k] } in parts {
+        let (a, b) = (a.part(of_a, m * k), b.part(of_b, k * n));
+        let c = c.again().part(first, m * n);
+        // Of a group without rows there is no product, and no address that cuBLAS could be given.
+        if k == 0 || c.is_empty() || inputs != others {
+            product(device, c, a, a_way, b, b_way, sizes, adds);
+            continue;
+        }
+        let (a, b, c) = (matrix(a, a_way), matrix(b, b_way), c.read().address());
+        products.push(Product { a, b, inputs, c, output, sizes, adds });
+    }
+    device.multiply_groups(&products, is_weight);
 }
 
 fn matrix<E: Element>(x: Ref<'_, Cuda, E>, (width, is_transposed): Way) -> Matrix {

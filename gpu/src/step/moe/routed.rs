@@ -95,12 +95,11 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
             permute::gather(device, kept.input.view_mut(), works.norm.view(), order.reshaped(n), n.active);
             permute::gather_scalars(device, kept.weights.view_mut(), weights, order.reshaped(n));
         }
-        for (expert, (first, rows)) in routing.segments.iter().copied().enumerate() {
-            let x = kept.input.view().some(first, rows);
-            let (gate, up) = (self.gate.view().each::<S::ExpertFfn>(expert, n), self.up.view().each(expert, n));
-            gemm::forward(device, kept.gate.view_mut().some(first, rows), x, gate, Into::Set);
-            gemm::forward(device, kept.up.view_mut().some(first, rows), x, up, Into::Set);
-            if let Some(biases) = &self.biases {
+        let (x, experts) = (kept.input.view(), &routing.segments[..]);
+        gemm::grouped_forward(device, kept.gate.view_mut(), x, self.gate.view(), experts, Into::Set);
+        gemm::grouped_forward(device, kept.up.view_mut(), x, self.up.view(), experts, Into::Set);
+        if let Some(biases) = &self.biases {
+            for (expert, (first, rows)) in experts.iter().copied().enumerate() {
                 let (gate, up) = (biases.gate.view().each::<S::ExpertFfn>(expert, n), biases.up.view().each(expert, n));
                 gemm::add_bias(device, kept.gate.view_mut().some(first, rows), gate);
                 gemm::add_bias(device, kept.up.view_mut().some(first, rows), up);
@@ -120,12 +119,18 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
     pub(super) fn finish(&self, of: &Ctx<'_, D>, kept: &Kept<D, S, E>, works: &mut RowWorks<D, S, E>) {
         let (device, n) = (of.room.device, of.room.lengths);
         Self::product(of, &kept.routed, works);
-        for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
-            let product = works.product.view().some(first, rows);
-            let down = self.down.view().each::<S::Hidden>(expert, n);
-            gemm::forward(device, works.rows.view_mut().some(first, rows), product, down, Into::Set);
-            // Of ranks that each make a part of the sum, one adds it.
-            if let Some(biases) = self.biases.as_ref().filter(|_| of.is_first_part()) {
+        let experts = &kept.routing.segments[..];
+        gemm::grouped_forward(
+            device,
+            works.rows.view_mut(),
+            works.product.view(),
+            self.down.view(),
+            experts,
+            Into::Set,
+        );
+        // Of ranks that each make a part of the sum, one adds it.
+        if let Some(biases) = self.biases.as_ref().filter(|_| of.is_first_part()) {
+            for (expert, (first, rows)) in experts.iter().copied().enumerate() {
                 let bias = biases.down.view().each::<S::Hidden>(expert, n);
                 let scale = kept.routed.weights.view().some(first, rows);
                 gemm::add_scaled_bias(device, works.rows.view_mut().some(first, rows), bias, scale);
@@ -149,13 +154,9 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
             self.biases_backward(of, gradients, kept, works, d_weights);
         }
         Self::product(of, &kept.routed, works);
-        for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
-            let dy = works.rows.view().some(first, rows);
-            let mut product = works.product.view_mut().some(first, rows);
-            let d_down = gradients.of(&self.down).each::<S::Hidden>(expert, n);
-            gemm::weight(device, d_down, dy, product.view());
-            gemm::input(device, product.again(), dy, self.down.view().each::<S::Hidden>(expert, n), Into::Set);
-        }
+        let (experts, dy) = (&kept.routing.segments[..], works.rows.view());
+        gemm::grouped_weight(device, gradients.of(&self.down), dy, works.product.view(), experts);
+        gemm::grouped_input(device, works.product.view_mut(), dy, self.down.view(), experts, Into::Set);
         activation::backward(
             device,
             kept.routed.gate.view_mut(),
@@ -167,21 +168,22 @@ impl<D: Device, S: Shapes, E: Format> Routed<D, S, E> {
         if of.is_first_part() {
             self.biases_backward(of, gradients, kept, works, d_weights);
         }
-        for (expert, (first, rows)) in kept.routing.segments.iter().copied().enumerate() {
-            let x = kept.routed.input.view().some(first, rows);
-            let (d_gate, d_up) = (kept.routed.gate.view().some(first, rows), kept.routed.up.view().some(first, rows));
-            if let Some(biases) = &self.biases {
+        let (d_gate, d_up) = (kept.routed.gate.view(), kept.routed.up.view());
+        if let Some(biases) = &self.biases {
+            for (expert, (first, rows)) in experts.iter().copied().enumerate() {
+                let (d_gate, d_up) = (d_gate.some(first, rows), d_up.some(first, rows));
                 gemm::bias(device, gradients.of(&biases.gate).each::<S::ExpertFfn>(expert, n), d_gate);
                 gemm::bias(device, gradients.of(&biases.up).each::<S::ExpertFfn>(expert, n), d_up);
             }
-            gemm::weight(device, gradients.of(&self.gate).each::<S::ExpertFfn>(expert, n), d_gate, x);
-            gemm::weight(device, gradients.of(&self.up).each::<S::ExpertFfn>(expert, n), d_up, x);
-            // What the experts made is needed no more: the gradient of what they read takes its place.
-            let (gate, up) = (self.gate.view().each::<S::ExpertFfn>(expert, n), self.up.view().each(expert, n));
-            gemm::input(device, works.rows.view_mut().some(first, rows), d_gate, gate, Into::Set);
-            gemm::input(device, works.rows.view_mut().some(first, rows), d_up, up, Into::Add);
         }
+        let x = kept.routed.input.view();
+        gemm::grouped_weight(device, gradients.of(&self.gate), d_gate, x, experts);
+        gemm::grouped_weight(device, gradients.of(&self.up), d_up, x, experts);
+        // What the experts made is needed no more: the gradient of what they read takes its place.
+        gemm::grouped_input(device, works.rows.view_mut(), d_gate, self.gate.view(), experts, Into::Set);
+        gemm::grouped_input(device, works.rows.view_mut(), d_up, self.up.view(), experts, Into::Add);
     }
+
     /// The gradients of the biases of the last projections, and what these make of the weights of rows.
     fn biases_backward(
         &self,

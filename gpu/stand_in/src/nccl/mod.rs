@@ -1,9 +1,12 @@
-//! NCCL among the devices of one process, whose ranks are threads: sums in the order of ranks. What is asked for is done
-//! when the call that ends its group returns.
+//! NCCL among the devices of one machine, whose ranks are threads of a process, or of several: sums in the order of ranks. What
+//! is asked for is done when the call that ends its group returns; but a message from one rank to another goes out when it
+//! is sent, once both have asked for the first one.
 
 // As in the driver's calls: the names are NCCL's, the arguments as C hands them over.
 #![allow(unsafe_code, non_snake_case, clippy::too_many_arguments)]
 
+mod hub;
+mod seat;
 mod world;
 
 use crate::driver::Driver;
@@ -13,11 +16,11 @@ use crate::handles::Table;
 use crate::memory::Extract;
 use crate::ptx::instruction::Type;
 use crate::report::{Code, Fault};
+use seat::Seat;
 use std::cell::RefCell;
 use std::ffi::c_char;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use world::{Parcel, World};
+use world::{Parcel, Side};
 
 /// 2.27.0.
 const VERSION: i32 = 22700;
@@ -36,8 +39,7 @@ pub struct UniqueId([u8; 128]);
 /// A rank's end of a communicator.
 #[derive(Debug, Clone)]
 struct Comm {
-    world: Arc<World>,
-    rank: usize,
+    seat: Seat,
     device: usize,
 }
 
@@ -118,8 +120,8 @@ fn reduction(number: u32) -> Result<Reduction, Fault> {
 }
 
 fn peer(comm: &Comm, number: i32) -> Result<usize, Fault> {
-    let rank = usize::try_from(number).ok().filter(|rank| *rank < comm.world.size);
-    rank.ok_or_else(|| Fault::new(Code::InvalidValue, format!("no rank {number} of {}", comm.world.size)))
+    let rank = usize::try_from(number).ok().filter(|rank| *rank < comm.seat.size);
+    rank.ok_or_else(|| Fault::new(Code::InvalidValue, format!("no rank {number} of {}", comm.seat.size)))
 }
 
 impl Kind {
@@ -140,19 +142,27 @@ impl Order {
         self.count * u64::from(self.element.bytes())
     }
 
+    /// Who is on the other side of a message.
+    const fn other(&self) -> Option<(Side, usize)> {
+        match self.kind {
+            Kind::Send(to) => Some((Side::Send, to)),
+            Kind::Receive(from) => Some((Side::Receive, from)),
+            _ => None,
+        }
+    }
+
     /// Sends what others wait for.
     fn begin(&self, driver: &Driver) -> Result<(), Fault> {
-        let Comm { world, rank, device } = &self.comm;
-        let everyone = 0..world.size;
+        let Comm { seat, device } = &self.comm;
+        let everyone = 0..seat.size;
         let put = |to: usize, first: u64| {
             let content = driver.working(*device)?.memory.extract(self.from + first, self.bytes())?;
-            world.put(*rank, to, Parcel { what: self.kind.name(), content });
-            Ok(())
+            seat.put(to, Parcel { what: self.kind.name().to_owned(), content })
         };
         match self.kind {
             Kind::Send(to) => put(to, 0),
             Kind::Receive(_) => Ok(()),
-            Kind::Broadcast(root) if root != *rank => Ok(()),
+            Kind::Broadcast(root) if root != seat.rank => Ok(()),
             Kind::Broadcast(_) | Kind::AllGather | Kind::AllReduce(_) => {
                 everyone.into_iter().try_for_each(|to| put(to, 0))
             }
@@ -162,15 +172,15 @@ impl Order {
 
     /// Receives what others sent.
     fn end(&self, driver: &Driver) -> Result<(), Fault> {
-        let Comm { world, rank, device } = &self.comm;
-        let take = |from: usize| world.take(from, *rank, self.kind.name(), self.bytes());
+        let Comm { seat, device } = &self.comm;
+        let take = |from: usize| seat.take(from, self.kind.name(), self.bytes());
         let insert = |first: u64, content: &Extract| driver.working(*device)?.memory.insert(self.to + first, content);
         match self.kind {
             Kind::Send(_) => Ok(()),
             Kind::Receive(from) | Kind::Broadcast(from) => insert(0, &take(from)?),
-            Kind::AllGather => (0..world.size).try_for_each(|from| insert(from as u64 * self.bytes(), &take(from)?)),
+            Kind::AllGather => (0..seat.size).try_for_each(|from| insert(from as u64 * self.bytes(), &take(from)?)),
             Kind::AllReduce(reduction) | Kind::ReduceScatter(reduction) => {
-                let all = (0..world.size).map(take).collect::<Result<Vec<_>, _>>()?;
+                let all = (0..seat.size).map(take).collect::<Result<Vec<_>, _>>()?;
                 let reduced = if driver.config.rules.is_dry { return Ok(()) } else { self.reduced(reduction, &all)? };
                 driver.working(*device)?.memory.write(self.to, &reduced)
             }
@@ -232,6 +242,11 @@ fn order(
 }
 
 fn run(driver: &Driver, orders: &[Order]) -> Result<(), Fault> {
+    // As the library does: the first message from one rank to another waits until both have asked for it, those of a group
+    // all at once.
+    let messages = || orders.iter().filter_map(|order| Some((&order.comm.seat, order.other()?)));
+    messages().for_each(|(seat, (side, of))| seat.asks(side, of));
+    messages().try_for_each(|(seat, (side, of))| seat.connects(side, of))?;
     orders.iter().try_for_each(|order| order.begin(driver))?;
     orders.iter().try_for_each(|order| order.end(driver))
 }
@@ -257,12 +272,7 @@ extern "C" fn ncclGetErrorString(code: i32) -> *const c_char {
 #[unsafe(no_mangle)]
 extern "C" fn ncclGetUniqueId(id: Out<UniqueId>) -> i32 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    answer(|_| {
-        let mut bytes = [0; 128];
-        bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
-        bytes[8..16].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-        id.put(UniqueId(bytes))
-    })
+    answer(|d| id.put(UniqueId(seat::name(NEXT.fetch_add(1, Ordering::Relaxed), d.config.patience)?)))
 }
 
 #[unsafe(no_mangle)]
@@ -272,17 +282,15 @@ extern "C" fn ncclCommInitRank(to: Out<usize>, ranks: i32, id: UniqueId, rank: i
         drop(d.working(device)?);
         let number =
             |n: i32| usize::try_from(n).map_err(|_| Fault::new(Code::InvalidValue, format!("rank {rank} of {ranks}")));
-        let world = World::join(id.0, number(ranks)?, number(rank)?, device, d.config.patience)?;
-        let comm = Comm { world, rank: number(rank)?, device };
-        to.put(COMMS.add(comm))
+        let seat = Seat::join(id.0, number(ranks)?, number(rank)?, device, d.config.patience)?;
+        to.put(COMMS.add(Comm { seat, device }))
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommDestroy(number: usize) -> i32 {
     answer(|_| {
-        let Comm { world, rank, .. } = COMMS.remove(number)?;
-        world.leave(rank);
+        COMMS.remove(number)?.seat.leave();
         Ok(())
     })
 }
@@ -307,12 +315,12 @@ extern "C" fn ncclCommGetAsyncError(number: usize, error: Out<i32>) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommCount(number: usize, count: Out<i32>) -> i32 {
-    answer(|_| count.put(i32::try_from(COMMS.get(number)?.world.size).unwrap_or(i32::MAX)))
+    answer(|_| count.put(i32::try_from(COMMS.get(number)?.seat.size).unwrap_or(i32::MAX)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommUserRank(number: usize, rank: Out<i32>) -> i32 {
-    answer(|_| rank.put(i32::try_from(COMMS.get(number)?.rank).unwrap_or(i32::MAX)))
+    answer(|_| rank.put(i32::try_from(COMMS.get(number)?.seat.rank).unwrap_or(i32::MAX)))
 }
 
 #[unsafe(no_mangle)]

@@ -1,8 +1,9 @@
-//! Ranks of a communicator, threads of one process: who is there, and what is on its way from one to another.
+//! What a process knows of a communicator: who is there, and what is on its way to its own ranks.
 
 use crate::memory::Extract;
 use crate::report::{Code, Fault};
-use std::collections::{HashMap, VecDeque};
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,12 +11,21 @@ use std::time::{Duration, Instant};
 pub(super) type Id = [u8; 128];
 
 /// What a rank sends to another.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Parcel {
     /// What it is for: what is received has to be for the same.
-    pub(super) what: &'static str,
+    pub(super) what: String,
     /// The bytes.
     pub(super) content: Extract,
+}
+
+/// What a rank asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) enum Side {
+    /// To send.
+    Send,
+    /// To receive.
+    Receive,
 }
 
 /// A communicator.
@@ -30,8 +40,10 @@ pub(super) struct World {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of each rank that joined.
-    devices: HashMap<usize, usize>,
+    /// Of each rank that joined: its device, and the port at which its process listens. Where the name was made.
+    joined: HashMap<usize, (usize, u16)>,
+    /// Who asked to send or receive, and of whom.
+    asked: HashSet<(Side, usize, usize)>,
     left: Vec<usize>,
     mail: HashMap<(usize, usize), VecDeque<Parcel>>,
 }
@@ -47,51 +59,74 @@ fn bad(text: String) -> Fault {
 }
 
 impl World {
-    /// Joins as a rank, on a device, and waits for all others.
+    /// By its name; the first to ask for it says how many ranks it has.
     ///
     /// # Errors
-    /// If a rank or a device takes part twice, sizes differ, or somebody does not come.
-    pub(super) fn join(
-        id: Id,
-        size: usize,
-        rank: usize,
-        device: usize,
-        patience: Duration,
-    ) -> Result<Arc<Self>, Fault> {
+    /// If another said another number.
+    pub(super) fn of(id: Id, size: usize, patience: Duration) -> Result<Arc<Self>, Fault> {
+        let fresh = || Self { size, patience, state: Mutex::default(), changed: Condvar::new() };
+        let world = lock(&WORLDS).get_or_insert_default().entry(id).or_insert_with(|| Arc::new(fresh())).clone();
+        if world.size == size {
+            return Ok(world);
+        }
+        Err(bad(format!("a rank says that there are {size} ranks, another that there are {}", world.size)))
+    }
+
+    /// Has a rank join, on a device, and waits for all others; gives the ports of all.
+    ///
+    /// # Errors
+    /// If a rank or a device takes part twice, or somebody does not come.
+    pub(super) fn enter(&self, rank: usize, device: usize, port: u16) -> Result<Vec<u16>, Fault> {
+        let size = self.size;
         if rank >= size {
             return Err(bad(format!("rank {rank} of {size}")));
         }
-        let fresh = || Self { size, patience, state: Mutex::default(), changed: Condvar::new() };
-        let mut worlds = lock(&WORLDS);
-        let world = worlds.get_or_insert_default().entry(id).or_insert_with(|| Arc::new(fresh())).clone();
-        drop(worlds);
-        if world.size != size {
-            return Err(bad(format!(
-                "rank {rank} says that there are {size} ranks, another that there are {}",
-                world.size
-            )));
-        }
-        let mut state = lock(&world.state);
-        if let Some((other, _)) = state.devices.iter().find(|(_, on)| **on == device) {
+        let mut state = lock(&self.state);
+        if let Some((other, _)) = state.joined.iter().find(|(_, (on, _))| *on == device) {
             // As the real library answers.
             return Err(Fault::new(
                 Code::NotSupported,
                 format!("ranks {other} and {rank} are both on device {device}"),
             ));
         }
-        if state.devices.insert(rank, device).is_some() {
+        if state.joined.insert(rank, (device, port)).is_some() {
             return Err(bad(format!("two are rank {rank}")));
         }
-        world.changed.notify_all();
+        self.changed.notify_all();
         drop(state);
-        world.wait(
-            |state| (state.devices.len() == size).then_some(Ok(())),
+        self.wait(
+            |state| (0..size).map(|rank| state.joined.get(&rank).map(|(_, port)| *port)).collect(),
             |state| {
-                let missing: Vec<usize> = (0..size).filter(|rank| !state.devices.contains_key(rank)).collect();
+                let missing: Vec<usize> = (0..size).filter(|rank| !state.joined.contains_key(rank)).collect();
                 format!("rank {rank} waits for ranks {missing:?} to join")
             },
-        )??;
-        Ok(world)
+        )
+    }
+
+    /// A rank asks to send to another, or to receive from it. Whether it is the first time.
+    pub(super) fn asks(&self, side: Side, rank: usize, of: usize) -> bool {
+        let is_first = lock(&self.state).asked.insert((side, rank, of));
+        self.changed.notify_all();
+        is_first
+    }
+
+    /// Waits until the other asks for that too.
+    ///
+    /// # Errors
+    /// If it ends, or does not.
+    pub(super) fn connects(&self, side: Side, rank: usize, of: usize) -> Result<(), Fault> {
+        let (other, does) = match side {
+            Side::Send => (Side::Receive, "sends to"),
+            Side::Receive => (Side::Send, "receives from"),
+        };
+        let find = |state: &mut State| {
+            if state.asked.contains(&(other, of, rank)) {
+                return Some(Ok(()));
+            }
+            let ended = || Fault::new(Code::LaunchTimeout, format!("a message: rank {of} has ended"));
+            state.left.contains(&of).then(|| Err(ended()))
+        };
+        self.wait(find, |_| format!("rank {rank} {does} rank {of}, which does not ask for that"))?
     }
 
     /// Ends a rank: who waits for it is told.
