@@ -197,7 +197,8 @@ fn processes(
         announce(plan, "processes")?;
     }
     let own = one(mpi.rank(), Box::new(mpi.clone())).unwrap_or_else(|error| {
-        eprintln!("error: rank {}: {error}", mpi.rank());
+        // At once, so that lines of several processes do not mix.
+        let _ = io::stderr().write_all(format!("error: rank {}: {error}\n", mpi.rank()).as_bytes());
         mpi.abort()
     });
     if mpi.rank() > 0 {

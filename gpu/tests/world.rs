@@ -1,6 +1,8 @@
 //! Worlds of threads compute what one rank computes that holds the whole model: losses, every gradient, put together from
-//! the slices that ranks hold, and the weights after two steps.
+//! the slices that ranks hold, and the weights after two steps. Where something happens to a rank, all end ([`faults`]).
 
+#[path = "world/faults.rs"]
+mod faults;
 #[path = "common/specs.rs"]
 mod specs;
 

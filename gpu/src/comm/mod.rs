@@ -644,7 +644,7 @@ impl Comm {
         let Some(come) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
         let come = self.elements::<i32>(Group::Ep, OPERATION, &come, |_| local)?;
         // Each rank has as many copies as this one.
-        let own: usize = sent.iter().map(count).sum();
+        let own: usize = sent.iter().copied().map(count).sum();
         for (of_rank, rank) in come.iter().zip(self.plan.group(Group::Ep, self.rank)) {
             has_copies(of_rank, own, (rank, Group::Ep, OPERATION))?;
         }
@@ -655,7 +655,7 @@ impl Comm {
             let mut of_ranks = of_part.chunks(local.max(1));
             of_ranks.try_for_each(|of_rank| has_copies(of_rank, own, (rank, Group::Etp, OPERATION)))?;
         }
-        Ok(Some(of_all.iter().map(|of_part| of_part.iter().map(count).collect()).collect()))
+        Ok(Some(of_all.iter().map(|of_part| of_part.iter().copied().map(count).collect()).collect()))
     }
 
     /// Sends a tensor to the rank at the same place of another stage, if it is not alone.
@@ -770,13 +770,13 @@ fn has_length(
     Err(CommError::Disagree { rank, group, operation, how })
 }
 
-fn count(count: &i32) -> usize {
-    usize::try_from(*count).unwrap_or(0)
+fn count(count: i32) -> usize {
+    usize::try_from(count).unwrap_or(0)
 }
 
 /// Whether a rank may have as many copies of tokens as are said to come from one.
 fn has_copies(counts: &[i32], most: usize, (rank, group, of): (u64, Group, Operation)) -> Result<(), CommError> {
-    if counts.iter().all(|count| *count >= 0) && counts.iter().map(count).sum::<usize>() <= most {
+    if counts.iter().all(|count| *count >= 0) && counts.iter().copied().map(count).sum::<usize>() <= most {
         return Ok(());
     }
     let how = format!("it says that {counts:?} copies of tokens come from one rank, which has {most}");

@@ -1,18 +1,17 @@
 //! Worlds of threads in which something happens to one rank, in the middle of each thing that a layout has ranks do together:
 //! all others end with an error that names a rank, the group and the operation, in time.
 
-mod faults {
-    pub(crate) mod carrier;
-    pub(crate) mod refusing;
-    pub(crate) mod worlds;
-}
+#[path = "../faults/carrier.rs"]
+mod carrier;
+#[path = "../faults/refusing.rs"]
+mod refusing;
+#[path = "../faults/worlds.rs"]
+mod worlds;
 
-use faults::carrier::{Done, Fault, Faulty};
-use faults::refusing::Refusing;
-use faults::worlds::{experts, plan, stages, tensors};
+use carrier::{Done, Fault, Faulty};
 use moe_model_core::groups::Group;
 use moe_model_core::inventory::Block;
-use moe_model_core::spec::{Layout, Mesh};
+use moe_model_core::spec::{Capacity, Factor, Layout, Mesh, Recompute, Routing, Schedule, Switch, Zero};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Phase, Plan};
 use moe_model_gpu::comm::threads::{self, PATIENCE, Threads};
@@ -21,7 +20,8 @@ use moe_model_gpu::ledger::Direction;
 use moe_model_gpu::random::Random;
 use moe_model_gpu::shapes::Dynamic;
 use moe_model_gpu::smoke::ADAMW;
-use moe_model_gpu::{Bf16, Device, Host, LedgerError, Numerics, Step, StepError};
+use moe_model_gpu::{Device, Host, LedgerError, Numerics, Step, StepError};
+use refusing::Refusing;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+use worlds::plan;
 
 /// How long a rank waits for another.
 const WAIT: Duration = Duration::from_secs(1);
@@ -83,7 +84,7 @@ fn train<D: Device>(
     device: D,
 ) -> Result<(), StepError> {
     let (numerics, mut random) = (Numerics::usual(&plan.spec().architecture), Random::of(&plan));
-    let mut step = Step::<D, Dynamic, Bf16>::in_world(plan, rank, carrier, device, numerics, &mut random)?;
+    let mut step = Step::<D, Dynamic, f32>::in_world(plan, rank, carrier, device, numerics, &mut random)?;
     (0..steps).try_for_each(|_| step.train(&mut random, ADAMW).map(drop))
 }
 
@@ -234,9 +235,29 @@ fn sweep(change: fn(&mut Layout), count: usize) {
     cases.sort_by_key(|case| case.kind);
     for cases in cases.chunks(AT_ONCE) {
         thread::scope(|scope| {
-            cases.iter().for_each(|case| drop(scope.spawn(move || assert_ends(plan, *case))));
+            for case in cases {
+                scope.spawn(|| assert_ends(plan, *case));
+            }
         });
     }
+}
+
+/// Experts dealt over ranks and split, with replicas that share their state; what backward needs is computed again.
+fn experts(layout: &mut Layout) {
+    layout.mesh = Mesh { dp: 8, ep: 2, etp: 2, ..Mesh::DEFAULT };
+    (layout.zero, layout.recompute) = (Zero::OPTIMIZER, Recompute::Full);
+}
+
+/// Stages of chunks that take turns, of ranks that split tensors and sequences and have slots for tokens at each expert.
+fn stages(layout: &mut Layout) {
+    layout.mesh = Mesh { dp: 2, tp: 2, pp: 2, vpp: 2, ep: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT };
+    layout.schedule = Schedule::Interleaved;
+    layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(1000) });
+}
+
+/// Ranks that split tensors alone, and their replicas.
+fn tensors(layout: &mut Layout) {
+    layout.mesh = Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT };
 }
 
 #[test]
@@ -262,7 +283,7 @@ fn an_allocation_of_experts_is_refused_on_one_rank() {
     let ends = threads::run(plan.world(), WAIT, |rank, carrier| {
         let (numerics, mut random) = (Numerics::usual(&plan.spec().architecture), Random::of(&plan));
         let carrier = Box::new(carrier);
-        let step = Step::<_, Dynamic, Bf16>::in_world(plan, rank, carrier, Host::new(1), numerics, &mut random);
+        let step = Step::<_, Dynamic, f32>::in_world(plan, rank, carrier, Host::new(1), numerics, &mut random);
         let mut step = step.unwrap_or_else(|error| panic!("{error}"));
         let mut held = None;
         if rank == refusing {
