@@ -255,9 +255,10 @@ fn stages(layout: &mut Layout) {
     layout.routing = Routing::Capacity(Capacity { factor: Factor::thousandths(1000) });
 }
 
-/// Ranks that split tensors alone, and their replicas.
+/// Ranks that split tensors alone, and replicas that share out all they hold.
 fn tensors(layout: &mut Layout) {
     layout.mesh = Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT };
+    layout.zero = Zero::PARAMETERS;
 }
 
 #[test]
@@ -272,7 +273,7 @@ fn faults_among_chunks_that_take_turns() {
 
 #[test]
 fn faults_among_ranks_that_split_tensors() {
-    sweep(tensors, 3);
+    sweep(tensors, 5);
 }
 
 /// An allocation of the experts of one rank that the ledger refuses: who waits for its copies of tokens names it.
