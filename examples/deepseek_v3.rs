@@ -26,6 +26,8 @@ mod review;
 #[path = "common/sheet.rs"]
 #[allow(dead_code)] // what labs say
 mod sheet;
+#[path = "common/small.rs"]
+mod small;
 #[path = "deepseek_v3/step.rs"]
 mod step;
 #[path = "common/table.rs"]

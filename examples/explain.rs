@@ -8,6 +8,8 @@
 mod behind;
 #[path = "common/columns.rs"]
 mod columns;
+#[path = "common/end.rs"]
+mod end;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "explain/figures.rs"]
@@ -39,21 +41,17 @@ mod wrapped;
 
 use behind::Behind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use exit::exit;
+use end::end;
 use figures::{Asked, FIGURES, Figure, Term, Traced, Unit};
 use moe_model::{Bytes, Phase, Plan};
 use number::grouped;
 use sheet::{Cell, Report, Sheet};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
-    match said(&matches) {
-        Ok(text) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
-        Err((text, code)) => exit(io::stderr().write_all(text.as_bytes()), ExitCode::from(code)),
-    }
+    end(said(&matches))
 }
 
 fn said(matches: &ArgMatches) -> Result<String, (String, u8)> {

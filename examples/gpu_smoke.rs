@@ -14,6 +14,8 @@ mod costs;
 mod exit;
 #[path = "gpu_smoke/rank.rs"]
 mod rank;
+#[path = "common/small.rs"]
+mod shape;
 #[path = "gpu_smoke/small.rs"]
 mod small;
 #[path = "gpu_smoke/speed.rs"]

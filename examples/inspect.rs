@@ -9,6 +9,8 @@
 mod behind;
 #[path = "common/columns.rs"]
 mod columns;
+#[path = "common/end.rs"]
+mod end;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "common/file.rs"]
@@ -27,20 +29,16 @@ mod text;
 mod wrapped;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use exit::exit;
+use end::end;
 use input::Input;
 use moe_model::preset::PRESETS;
 use report::Report;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
-    match input(&matches).and_then(|input| said(&input, &matches)) {
-        Ok(text) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
-        Err(text) => exit(io::stderr().write_all(text.as_bytes()), ExitCode::from(2)),
-    }
+    end(input(&matches).and_then(|input| said(&input, &matches)).map_err(|text| (text, 2)))
 }
 
 fn input(matches: &ArgMatches) -> Result<Input, String> {

@@ -8,6 +8,8 @@
 mod behind;
 #[path = "common/columns.rs"]
 mod columns;
+#[path = "common/end.rs"]
+mod end;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "common/file.rs"]
@@ -49,10 +51,9 @@ mod zero;
 
 use behind::Behind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use exit::exit;
+use end::end;
 use moe_model::Plan;
 use sheet::Report;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -107,10 +108,7 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let (name, matches) = matches.subcommand().expect("clap demands one");
     let lab = LABS.iter().find(|lab| lab.name == name).expect("clap knows no other");
-    match said(lab, matches) {
-        Ok(text) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
-        Err((text, code)) => exit(io::stderr().write_all(text.as_bytes()), ExitCode::from(code)),
-    }
+    end(said(lab, matches))
 }
 
 fn said(lab: &Lab, matches: &ArgMatches) -> Result<String, (String, u8)> {

@@ -8,6 +8,8 @@
 #[path = "common/behind.rs"]
 #[allow(dead_code)] // how other reports say it
 mod behind;
+#[path = "common/end.rs"]
+mod end;
 #[path = "common/exit.rs"]
 mod exit;
 #[path = "common/file.rs"]
@@ -44,22 +46,19 @@ mod wrapped;
 
 use behind::Behind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use exit::exit;
+use end::end;
 use moe_model::timeline::Moment;
 use moe_model::{Plan, Role};
 use page::Figure;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, process};
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
-    match said(&matches) {
-        Ok(text) => exit(io::stdout().write_all(text.as_bytes()), ExitCode::SUCCESS),
-        Err((text, code)) => exit(io::stderr().write_all(text.as_bytes()), ExitCode::from(code)),
-    }
+    end(said(&matches))
 }
 
 fn said(matches: &ArgMatches) -> Result<String, (String, u8)> {

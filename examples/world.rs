@@ -212,7 +212,8 @@ fn over_mpi(all: &All<'_>) -> Result<Option<Vec<Ranked>>, String> {
         announce(&all.plan, "processes")?;
     }
     let own = all.rank(rank, Box::new(mpi.clone()), Host::new(1)).unwrap_or_else(|error| {
-        eprintln!("error: rank {rank}: {error}");
+        // At once, so that lines of several processes do not mix.
+        let _ = io::stderr().write_all(format!("error: rank {rank}: {error}\n").as_bytes());
         mpi.abort()
     });
     gathered(&mpi, (rank, size), own)

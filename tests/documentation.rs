@@ -34,7 +34,7 @@ const CI: &[(&str, &str)] = &[
         // One of the tests that it packs.
         "checked gpu/check run target/gpu-check --small",
     ),
-    ("cargo build --release --features mpi --example world", "cargo build --release --features mpi --example world"),
+    ("cargo build --release --features mpi --example world", r#"cargo build "${mpi[@]}" --example world"#),
     ("mpirun -np 8 target/release/examples/world --mpi", "-np 8 target/release/examples/world --mpi"),
 ];
 

@@ -2,31 +2,12 @@
 //! of every stage of a small model of the same shape on the CPU, each allocation asserted against the budget.
 
 use crate::DeepSeekV3Step;
+use crate::small::SmallStep;
+use moe_model::Bytes;
 use moe_model::gpu::smoke::{self, Ran};
 use moe_model::gpu::step::Reference;
 use moe_model::gpu::{Device, Host, Memory, Meta, StepError};
-use moe_model::{Bytes, moe_model};
 use serde::Serialize;
-
-moe_model! {
-    /// DeepSeek-V3's shape at a scale that a CPU computes.
-    pub struct Small;
-
-    hidden: 64,
-    vocab: 256,
-    layers: layers { dense: 1, moe: 3, ffn: 96 },
-    attention: mla { heads: 4, q_rank: 32, kv_rank: 24, nope: 16, rope: 8, value: 16 },
-    experts: experts { routed: 16, shared: 1, active: 4, ffn: 24, groups: 4, active_groups: 2, correction_bias: on },
-
-    layout Step: layout {
-        mesh: mesh { dp: 4, tp: 2, pp: 4, ep: 4, sequence_parallel: on },
-        zero: optimizer,
-        precision: precision { moments: bf16 },
-        batch: batch { sequence: 64, count: 8 },
-        recompute: full,
-        accounting: reference,
-    },
-}
 
 /// What two steps of a rank held.
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
 //! Worlds of threads compute what one rank computes that holds the whole model: losses, every gradient, put together from
-//! the slices that ranks hold, and the weights after two steps.
+//! the slices that ranks hold, and the weights after two steps. Where something happens to a rank, all end ([`faults`]).
 
-#[path = "faults/refusing.rs"]
-mod refusing;
+#[path = "world/faults.rs"]
+mod faults;
 #[path = "common/specs.rs"]
 mod specs;
 
@@ -14,18 +14,14 @@ use moe_model_core::spec::{
 };
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
-use moe_model_gpu::comm::Carrier;
 use moe_model_gpu::comm::Sent;
-use moe_model_gpu::comm::threads::{self, PATIENCE, Threads};
+use moe_model_gpu::comm::threads::{self, PATIENCE};
 use moe_model_gpu::random::Random;
 use moe_model_gpu::shapes::Dynamic;
 use moe_model_gpu::smoke::ADAMW;
 use moe_model_gpu::step::{Place, Source};
 use moe_model_gpu::{Host, Numerics, Step};
-use refusing::Refusing;
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// A weight by its name and layer.
 type Named = (&'static str, Option<u64>);
@@ -510,86 +506,4 @@ fn random_models_under_three_axes() {
 #[test]
 fn more_random_models_under_three_axes() {
     triples(2);
-}
-
-/// What happens to one rank of a world.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Fault {
-    /// It ends before it does anything.
-    Killed,
-    /// It sends nothing.
-    Withheld,
-    /// It sends fewer bytes than others expect.
-    Disagrees,
-    /// An allocation in its forward is refused.
-    Refused,
-}
-
-/// How long a rank waits for another.
-const WAIT: Duration = Duration::from_millis(800);
-
-/// What becomes of the rank that it happens to.
-fn fail(fault: Fault, plan: Plan, rank: u64, end: Threads, numerics: Numerics) -> Result<(), String> {
-    match fault {
-        Fault::Killed => Err("it ends".to_owned()),
-        Fault::Withheld => {
-            std::thread::sleep(2 * WAIT);
-            Err("it stalls".to_owned())
-        }
-        Fault::Disagrees => {
-            let ranks = plan.group(Group::CpDp, rank);
-            let sent = ranks.into_iter().map(|_| vec![0; 4]).collect();
-            let _ = end.exchange(Group::CpDp, ranks, "all-reduce", sent);
-            Err("it sends too little".to_owned())
-        }
-        Fault::Refused => {
-            let device: &'static Refusing = Box::leak(Box::new(Refusing(Cell::new(100))));
-            let step = Step::in_world(plan, rank, Box::new(end), device, numerics, &mut Random::of(&plan));
-            let mut step: Step<_, Dynamic, f32> = step.map_err(|error| error.to_string())?;
-            step.train(&mut Random::of(&plan), ADAMW).map(drop).map_err(|error| error.to_string())
-        }
-    }
-}
-
-/// Whatever happens to a rank, all others end with an error that names a rank, the group and the operation: soon, or where
-/// nothing comes as long as they wait, and at most once more for whoever waits for one of these.
-#[test]
-fn a_rank_that_fails_ends_the_world() {
-    use Fault::{Disagrees, Killed, Refused, Withheld};
-    let [replicas, tensor] = [Mesh { dp: 4, ..Mesh::DEFAULT }, Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT }];
-    let stages = Mesh { dp: 2, pp: 2, ..Mesh::DEFAULT };
-    for (mesh, fault, said) in [
-        (replicas, Killed, "rank 2 has ended, and does not take part in all-reduce over cp-dp"),
-        (replicas, Withheld, "rank 2 sends nothing for all-reduce over cp-dp: 800 ms waited"),
-        (replicas, Disagrees, "rank 2 disagrees on all-reduce over cp-dp: it sent 4 bytes"),
-        (replicas, Refused, "rank 2 has ended, and does not take part in all-reduce over cp-dp"),
-        (tensor, Killed, "rank 2 has ended, and does not take part in all-reduce over tp"),
-        (tensor, Withheld, "rank 2 sends nothing for all-reduce over tp: 800 ms waited"),
-        (stages, Killed, "rank 2 has ended, and does not take part in send over pp"),
-        (stages, Withheld, "rank 2 sends nothing for send over pp: 800 ms waited"),
-    ] {
-        let spec = layout(true, mesh);
-        let (of_world, numerics) = (plan(spec), Numerics::usual(&spec.architecture));
-        let started = Instant::now();
-        let results = threads::run(4, WAIT, |rank, end| {
-            if rank == 2 {
-                return (fail(fault, of_world, rank, end, numerics), started.elapsed());
-            }
-            let source = &mut Random::of(&of_world);
-            let step = Step::in_world(of_world, rank, Box::new(end), Host::new(1), numerics, source);
-            let trained =
-                step.and_then(|mut step: Step<Host, Dynamic, f32>| step.train(&mut Random::of(&of_world), ADAMW));
-            (trained.map(drop).map_err(|error| error.to_string()), started.elapsed())
-        });
-        let ended: Vec<(String, Duration)> = results
-            .into_iter()
-            .map(|result| result.unwrap_or_else(|panic| panic!("{fault:?}: {panic}")))
-            .map(|(result, after)| (result.expect_err("no rank goes on"), after))
-            .collect();
-        assert!(ended.iter().any(|(error, _)| error.starts_with(said)), "{said}: {ended:?}");
-        for (rank, (error, after)) in ended.iter().enumerate().filter(|(rank, _)| *rank != 2) {
-            assert!(error.starts_with("rank ") && error.contains(" over "), "{fault:?} on {rank}: {error}");
-            assert!(*after < 4 * WAIT, "{fault:?} on {rank}: {error} after {after:?}");
-        }
-    }
 }

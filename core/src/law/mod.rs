@@ -1,4 +1,4 @@
-//! The laws of a layout: of what kinds they are and how they are judged. The laws themselves are data, in `table.rs`:
+//! The laws of a layout: of what kinds they are and how they are judged. The laws themselves are data, in `table/`:
 //! judged by the macro while it expands, by the compiler where numbers are constants of the user's crate, and at run
 //! time; `verdict/` blames and words.
 
@@ -21,7 +21,7 @@ use crate::stages::{self, Division, Misfit};
 use quantity::{LAYERS, SHAPE};
 
 /// One rule that a declaration must satisfy.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Law {
     /// Its stable name, in errors and documentation.
     pub id: &'static str,

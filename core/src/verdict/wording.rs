@@ -35,6 +35,12 @@ const fn is_word(key: Key) -> bool {
     matches!(Spec::field(key), Some(Field { value: Value::Choice { kinds: [], .. }, .. }))
 }
 
+/// Whether a number is that of a key that is left out: 0, which says nothing or no number at all.
+const fn is_left_out(key: Key, number: u64) -> bool {
+    let may_be = matches!(Spec::field(key), Some(Field { required: false, .. }));
+    number == 0 && may_be && Spec::DEFAULT.raw_numbers().of(key) == 0
+}
+
 /// A key and its value: `` `mesh.tp` = 3 ``.
 const fn assigned(text: Text, key: Key, spec: &Spec) -> Text {
     let text = text.str("`").str(key.path()).str("`");
@@ -346,6 +352,11 @@ impl Violation {
             (Some(below), Some(above)) if is_word(self.at) => {
                 let text = written(text.str("write `").str(self.at.name()).str(": "), self.at, below);
                 written(text.str("` or `").str(self.at.name()).str(": "), self.at, above).str("`")
+            }
+            (Some(below), None) if is_left_out(self.at, below) => text.str("leave out `").str(self.at.path()).str("`"),
+            (Some(below), Some(above)) if is_left_out(self.at, below) => {
+                let text = text.str("leave out `").str(self.at.path()).str("`, or write `").str(self.at.name());
+                written(text.str(": "), self.at, above).str("`")
             }
             (Some(below), Some(above)) => {
                 let text = text.str("the nearest legal values of `").str(self.at.path()).str("` are ");

@@ -169,10 +169,11 @@ impl Subject {
         match *bytes.as_chunks().0 {
             [kind, place, micro_batch] => {
                 let [kind, place, micro_batch] = [kind, place, micro_batch].map(u64::from_le_bytes);
-                match kind {
-                    0 => Some(Self::Hidden { place, micro_batch }),
-                    1 => Some(Self::Gradient { place, micro_batch }),
-                    _ => Some(Self::Table),
+                match [kind, place, micro_batch] {
+                    [0, ..] => Some(Self::Hidden { place, micro_batch }),
+                    [1, ..] => Some(Self::Gradient { place, micro_batch }),
+                    [2, 0, 0] => Some(Self::Table),
+                    _ => None,
                 }
             }
             _ => None,
@@ -663,12 +664,20 @@ impl Comm {
         const OPERATION: Operation = Operation::Counts;
         let split = |_| sent.chunks(local.max(1)).map(i32::to_bytes).collect();
         let Some(come) = self.exchange(Group::Ep, OPERATION, split)? else { return Ok(None) };
-        let come = self.elements::<i32>(Group::Ep, OPERATION, &come, |_| local)?.concat();
-        let bytes = i32::to_bytes(&come);
+        let come = self.elements::<i32>(Group::Ep, OPERATION, &come, |_| local)?;
+        // Each rank has as many copies as this one.
+        let own: usize = sent.iter().copied().map(count).sum();
+        for (of_rank, rank) in come.iter().zip(self.plan.group(Group::Ep, self.rank)) {
+            has_copies(of_rank, own, (rank, Group::Ep, OPERATION))?;
+        }
+        let bytes = i32::to_bytes(&come.concat());
         let of_all = self.exchange(Group::Etp, OPERATION, |members| vec![bytes; members])?.unwrap_or_default();
-        let of_all = self.elements::<i32>(Group::Etp, OPERATION, &of_all, |_| come.len())?;
-        let count = |count: &i32| usize::try_from(*count).unwrap_or(0);
-        Ok(Some(of_all.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect()))
+        let of_all = self.elements::<i32>(Group::Etp, OPERATION, &of_all, |_| come.len() * local)?;
+        for (of_part, rank) in of_all.iter().zip(self.plan.group(Group::Etp, self.rank)) {
+            let mut of_ranks = of_part.chunks(local.max(1));
+            of_ranks.try_for_each(|of_rank| has_copies(of_rank, own, (rank, Group::Etp, OPERATION)))?;
+        }
+        Ok(Some(of_all.iter().map(|of_part| of_part.iter().copied().map(count).collect()).collect()))
     }
 
     /// Sends a tensor to the rank at the same place of another stage, if it is not alone.
@@ -721,7 +730,7 @@ impl Comm {
     /// So many bytes from the rank at the same place of another stage; none where it is alone.
     fn received(&self, stage: u64, subject: Subject, len: usize) -> Result<Option<Vec<u8>>, CommError> {
         let Some((rank, bytes)) = self.message(stage, subject)? else { return Ok(None) };
-        has_length(&bytes, len, (rank, Group::Pp, "receive"))?;
+        has_length(&bytes, len, (rank, Group::Pp, Operation::Send.name()))?;
         Ok(Some(bytes))
     }
 
@@ -745,7 +754,7 @@ impl Comm {
             let of_bytes = Subject::from_bytes(&end).ok_or_else(|| CommError::Disagree {
                 rank,
                 group: Group::Pp,
-                operation: "receive",
+                operation: Operation::Send.name(),
                 how: "it does not say what it sent".to_owned(),
             })?;
             early.insert((rank, of_bytes), bytes);
@@ -781,6 +790,19 @@ fn has_length(
     }
     let how = format!("it sent {} bytes, {expected} are expected", bytes.len());
     Err(CommError::Disagree { rank, group, operation, how })
+}
+
+fn count(count: i32) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
+
+/// Whether a rank may have as many copies of tokens as are said to come from one.
+fn has_copies(counts: &[i32], most: usize, (rank, group, of): (u64, Group, Operation)) -> Result<(), CommError> {
+    if counts.iter().all(|count| *count >= 0) && counts.iter().copied().map(count).sum::<usize>() <= most {
+        return Ok(());
+    }
+    let how = format!("it says that {counts:?} copies of tokens come from one rank, which has {most}");
+    Err(CommError::Disagree { rank, group, operation: of.name(), how })
 }
 
 /// Messages of some members of a group as elements, so many from each.

@@ -1,12 +1,17 @@
 //! A world of processes, over machines: MPI carries the bytes. Launched by `mpirun -np N PROGRAM`, each process is a rank.
+//!
+//! Whatever waits for another rank asks whether something came, for as long as it has patience: errors of worlds are ours. What
+//! MPI itself refuses ends all processes (`MPI_ERRORS_ARE_FATAL`), since the crate `mpi` does not look at what its calls return.
 
 use super::{Carrier, CommError};
 use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::traffic::Operation;
 use mpi::environment::Universe;
-use mpi::request::{WaitGuard, scope};
+use mpi::request::{LocalScope, Request, scope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
+use std::cell::Cell;
+use std::io::{self, Write as _};
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,11 +19,26 @@ use std::time::{Duration, Instant};
 /// One process of a world.
 #[derive(Clone)]
 pub struct Mpi {
-    world: Rc<SimpleCommunicator>,
+    world: Rc<World>,
     rank: u64,
     patience: Duration,
-    /// MPI ends when the last of these does.
-    _universe: Rc<Universe>,
+}
+
+/// MPI at work, as long as somebody holds it.
+struct World {
+    processes: SimpleCommunicator,
+    /// Whether a peer did not do its part.
+    failed: Cell<bool>,
+    _universe: Universe,
+}
+
+impl Drop for World {
+    /// MPI ends when all ranks end it, and what they sent was received: of one that failed, neither may ever be.
+    fn drop(&mut self) {
+        if self.failed.get() || thread::panicking() {
+            self.processes.abort(1);
+        }
+    }
 }
 
 /// What messages of pipelines may wait in until they are received, in bytes.
@@ -27,14 +47,16 @@ const BUFFER: usize = 64 << 20;
 impl Mpi {
     /// The process's place in the world that `mpirun` started; none if MPI is at work already.
     ///
-    /// A rank that fails should call [`abort`](Self::abort), so that no other waits for it.
+    /// A rank that fails ends all processes: by itself where it panics, or where a peer failed it and it drops this; whatever
+    /// else it fails by, it should call [`abort`](Self::abort), so that no other waits for it.
     #[must_use]
     pub fn start(patience: Duration) -> Option<Self> {
         let mut universe = mpi::initialize()?;
         universe.set_buffer_size(BUFFER);
-        let world = universe.world();
-        let rank = u64::try_from(world.rank()).ok()?;
-        Some(Self { world: Rc::new(world), rank, patience, _universe: Rc::new(universe) })
+        let processes = universe.world();
+        let rank = u64::try_from(processes.rank()).ok()?;
+        let world = World { processes, failed: Cell::new(false), _universe: universe };
+        Some(Self { world: Rc::new(world), rank, patience })
     }
 
     /// The process's number.
@@ -46,14 +68,47 @@ impl Mpi {
     /// How many processes there are.
     #[must_use]
     pub fn size(&self) -> u64 {
-        u64::try_from(self.world.size()).unwrap_or(1)
+        u64::try_from(self.world.processes.size()).unwrap_or(1)
     }
 
     /// Ends all processes.
     pub fn abort(&self) -> ! {
-        self.world.abort(1)
+        self.world.processes.abort(1)
+    }
+
+    /// Notes that a peer did not do its part.
+    fn failed(&self, error: CommError) -> CommError {
+        self.world.failed.set(true);
+        error
+    }
+
+    fn stalled(&self, (rank, group, operation): About) -> CommError {
+        let waited = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        self.failed(CommError::Stalled { rank, group, operation, waited })
+    }
+
+    /// Waits until ranks have taken what was sent to them. MPI takes no message back: of a rank that is there, and does not
+    /// take one, this process cannot go on, and says why.
+    fn taken(&self, sends: Vec<(u64, Send<'_, '_>)>, (group, operation): (Group, &'static str)) {
+        let (mut left, started) = (sends, Instant::now());
+        loop {
+            left = left.into_iter().filter_map(|(to, send)| send.test().err().map(|send| (to, send))).collect();
+            let Some((to, _)) = left.first() else { return };
+            if started.elapsed() > self.patience {
+                let text = format!("error: rank {}: {}\n", self.rank, self.stalled((*to, group, operation)));
+                // At once, so that lines of several processes do not mix.
+                let _ = io::stderr().write_all(text.as_bytes());
+                self.abort();
+            }
+            thread::yield_now();
+        }
     }
 }
+
+/// Of which rank, over which kind of group, in what.
+type About = (u64, Group, &'static str);
+/// A message that is on its way.
+type Send<'a, 'b> = Request<'a, [u8], &'b LocalScope<'a>>;
 
 /// The kind of a group and the operation, as MPI tells messages apart.
 fn tag(group: Group, operation: &'static str) -> i32 {
@@ -74,29 +129,38 @@ impl Carrier for Mpi {
         operation: &'static str,
         sent: Vec<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>, CommError> {
-        let tag = tag(group, operation);
+        let others = || ranks.into_iter().filter(|rank| *rank != self.rank);
+        // All say that they are here, which nobody has to take: no long message waits for a rank that does not come.
+        for to in others() {
+            self.send(to, group, operation, Vec::new())?;
+        }
+        for from in others() {
+            self.receive(from, group, operation)?;
+        }
         scope(|scope| {
-            let others = ranks.into_iter().zip(&sent).filter(|(to, _)| *to != self.rank);
-            let _sends: Vec<_> = others
-                .map(|(to, message)| {
-                    let to = self.world.process_at_rank(place(to));
-                    WaitGuard::from(to.immediate_send_with_tag(scope, &message[..], tag))
-                })
-                .collect();
-            let from = ranks.into_iter().zip(&sent).map(|(from, own)| {
+            let messages = ranks.into_iter().zip(&sent).filter(|(to, _)| *to != self.rank);
+            let sends = messages.map(|(to, message)| {
+                let process = self.world.processes.process_at_rank(place(to));
+                (to, process.immediate_send_with_tag(scope, &message[..], tag(group, operation)))
+            });
+            let sends: Vec<_> = sends.collect();
+            let received = ranks.into_iter().zip(&sent).map(|(from, own)| {
                 if from == self.rank { Ok(own.clone()) } else { self.receive(from, group, operation) }
             });
-            from.collect()
+            let received = received.collect();
+            self.taken(sends, (group, operation));
+            received
         })
     }
 
     fn send(&self, to: u64, group: Group, operation: &'static str, message: Vec<u8>) -> Result<(), CommError> {
-        self.world.process_at_rank(place(to)).buffered_send_with_tag(&message[..], tag(group, operation));
+        let process = self.world.processes.process_at_rank(place(to));
+        process.buffered_send_with_tag(&message[..], tag(group, operation));
         Ok(())
     }
 
     fn receive(&self, from: u64, group: Group, operation: &'static str) -> Result<Vec<u8>, CommError> {
-        let (process, started) = (self.world.process_at_rank(place(from)), Instant::now());
+        let (process, started) = (self.world.processes.process_at_rank(place(from)), Instant::now());
         loop {
             if let Some(message) = process.immediate_matched_probe() {
                 let (bytes, status) = message.matched_receive_vec::<u8>();
@@ -104,11 +168,10 @@ impl Carrier for Mpi {
                     return Ok(bytes);
                 }
                 let how = "it does something else".to_owned();
-                return Err(CommError::Disagree { rank: from, group, operation, how });
+                return Err(self.failed(CommError::Disagree { rank: from, group, operation, how }));
             }
             if started.elapsed() > self.patience {
-                let waited = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
-                return Err(CommError::Stalled { rank: from, group, operation, waited });
+                return Err(self.stalled((from, group, operation)));
             }
             thread::yield_now();
         }

@@ -80,7 +80,8 @@ impl Carrier for Threads {
         sent: Vec<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>, CommError> {
         for (to, message) in ranks.into_iter().zip(sent) {
-            self.send(to, group, operation, message)?;
+            // One that ended since it sent its own did so because of another, whose message is missed below.
+            let _ = self.send(to, group, operation, message);
         }
         ranks.into_iter().map(|from| self.receive(from, group, operation)).collect()
     }

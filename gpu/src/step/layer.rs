@@ -6,6 +6,7 @@ use super::dense::{self, Dense};
 use super::moe::{self, Moe};
 use super::params::{Gradients, Maker, Visit, Visitor, visit_fields};
 use super::probe::Probing;
+use super::shared_out::release;
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ledger::{Direction, Ledger};
@@ -25,7 +26,7 @@ pub(super) struct Layer<D: Memory, S: Shapes, E: Element> {
 
 enum Network<D: Memory, S: Shapes, E: Element> {
     Dense(Dense<D, S, E>),
-    Moe(Moe<D, S, E>),
+    Moe(Box<Moe<D, S, E>>),
 }
 
 impl<D: Memory, S: Shapes, E: Element> Visit<D, E> for Layer<D, S, E> {
@@ -65,8 +66,11 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
         let (architecture, again) = (&plan.spec().architecture, plan.computes_again(chunk, number));
         make.layer = Some(number);
         let attention = Attention::new(make, architecture, number)?;
-        let network =
-            if has_experts { Network::Moe(Moe::new(make, architecture)?) } else { Network::Dense(Dense::new(make)?) };
+        let network = if has_experts {
+            Network::Moe(Box::new(Moe::new(make, architecture)?))
+        } else {
+            Network::Dense(Dense::new(make)?)
+        };
         Ok(Self { number, attention, network, again })
     }
 
@@ -81,7 +85,7 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
         self.begin(ledger, attention::BLOCK);
         of.assemble(attention::BLOCK, &mut self.attention)?;
         let (kept, output) = self.attention.forward(of, x.view())?;
-        of.release(&mut self.attention)?;
+        release(&mut self.attention)?;
         let attention = (x, (!self.again).then_some(kept));
         let input = output.becomes(self.network.input_name())?;
         ledger.end(None)?;
@@ -89,7 +93,7 @@ impl<D: Device, S: Shapes, E: Format> Layer<D, S, E> {
         self.begin(ledger, self.network.block());
         of.assemble(self.network.block(), &mut self.network)?;
         let (kept, output) = self.network.forward(of, input.view(), self.number, probe)?;
-        of.release(&mut self.network)?;
+        release(&mut self.network)?;
         Ok((KeptLayer { attention, network: (input, (!self.again).then_some(kept)) }, output))
     }
 

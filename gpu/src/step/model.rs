@@ -8,6 +8,7 @@ use super::layer::{KeptLayer, Layer, RESIDUAL, carried};
 use super::mtp::{self, Hidden, Mtp};
 use super::params::{self, Gradients, Maker, Param, Visit, Visitor};
 use super::probe::Probing;
+use super::shared_out::release;
 use crate::View;
 use crate::comm::Comm;
 use crate::device::{Device, Element, Format, Memory};
@@ -149,7 +150,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
                 ledger.begin(Block::Embedding, Direction::Forward);
                 of.assemble(Block::Embedding, embedding)?;
                 let output = embedding.forward(of, ids)?;
-                of.release(embedding)?;
+                release(embedding)?;
                 self.pass_on(of, output, 0)?
             }
             _ => {
@@ -182,7 +183,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         let mut see = |output: View<'_, D, All, S::Hidden, E>| probe.values("final_norm", None, output);
         of.assemble(Block::Head, &mut [exit as &mut dyn Visit<D, E>, table])?;
         let (kept, loss) = exit.forward(of, table, x.view(), labels, &mut see)?;
-        of.release(&mut [exit as &mut dyn Visit<D, E>, table])?;
+        release(&mut [exit as &mut dyn Visit<D, E>, table])?;
         Losses::add(&mut losses.own, loss);
         probe.values("logits", None, kept.logits());
         ledger.end(None)?;
@@ -218,7 +219,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         let hidden = Hidden { norm: &*norm, x, rows: statistics };
         let next = |all: &mut [i64]| ahead.ids(batch, of.global(), all);
         let (entrance, output) = module.entrance.forward(of, embedding, (ids, next), &hidden)?;
-        of.release(&mut [norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance])?;
+        release(&mut [norm as &mut dyn Visit<D, E>, &mut *embedding, &mut module.entrance])?;
         let x = output.becomes("attention input")?;
         ledger.end(None)?;
         let (layer, output) = module.layer.forward(of, x, probe)?;
@@ -231,7 +232,7 @@ impl<D: Device, S: Shapes, E: Format> Chunk<D, S, E> {
         let ((_, table), exit) = (head.parts(Some(embedding)), &mut module.exit);
         of.assemble(Block::MtpHead, &mut [&mut *exit as &mut dyn Visit<D, E>, table])?;
         let (kept, loss) = exit.forward(of, table, x.view(), of_tokens, &mut |_| ())?;
-        of.release(&mut [exit as &mut dyn Visit<D, E>, table])?;
+        release(&mut [exit as &mut dyn Visit<D, E>, table])?;
         ledger.end(None)?;
         Ok((KeptModule { entrance, layer, exit: (x, kept) }, loss))
     }

@@ -13,11 +13,6 @@ impl<D: Device> Context<'_, D> {
         weights.visit(&mut Assemble { of: self, block })
     }
 
-    /// It has run.
-    pub(super) fn release<E: Format>(&self, weights: &mut dyn Visit<D, E>) -> Result<(), StepError> {
-        weights.visit(&mut Release)
-    }
-
     /// A block begins to run backward, which reads these weights and makes their gradients.
     pub(super) fn begin<E: Format>(
         &self,
@@ -48,8 +43,13 @@ impl<D: Device> Context<'_, D> {
     ) -> Result<(), StepError> {
         weights.visit(&mut Sum { of: self, gradients })?;
         gradients.of_block = [None, None];
-        self.release(weights)
+        release(weights)
     }
+}
+
+/// A block has run that read these weights.
+pub(super) fn release<D: Device, E: Format>(weights: &mut dyn Visit<D, E>) -> Result<(), StepError> {
+    weights.visit(&mut Release)
 }
 
 /// What a block's gradients are called, dense ones and those of experts.

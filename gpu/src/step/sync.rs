@@ -95,7 +95,7 @@ fn tables<D: Device, S: Shapes, E: Format>(
     let (elements, kept) = gradients.kept(flat, len);
     let own = device.read(kept.read(), <[f32]>::to_vec).unwrap_or_default();
     // Stages share it out each in its own way: what they send is all of it.
-    let all = if flat.shares_gradient() { weights::whole(comm, flat, len, own)? } else { own };
+    let all = if flat.shares_gradient() { weights::whole(comm, flat, len, &own)? } else { own };
     comm.send_values(other, Subject::Table, &all)?;
     let others = comm.receive_values(other, Subject::Table, len)?;
     device.write(kept, |out| out.iter_mut().zip(&others[elements]).for_each(|(out, other)| *out += other));

@@ -39,7 +39,7 @@ impl<D: Memory, E: Format> Visitor<D, E> for Fill<'_, D> {
 }
 
 /// Of what a rank keeps of a weight, from which element on, that which it keeps the state of.
-fn of_state<'a, D: Memory, E: Element>(flat: Flat, first: usize, kept: Mut<'a, D, E>) -> (Part, Mut<'a, D, E>) {
+fn of_state<D: Memory, E: Element>(flat: Flat, first: usize, kept: Mut<'_, D, E>) -> (Part, Mut<'_, D, E>) {
     let part = flat.state();
     let kept = kept.part(part.elements.start.saturating_sub(first), part.elements.len());
     (part, kept)
@@ -78,14 +78,14 @@ impl<D: Device, E: Format, M: Format> Visitor<D, E> for WriteBack<'_, D, M> {
 }
 
 /// All of something that replicas share out; what a rank that is alone has, and zeros.
-pub(super) fn whole(comm: &Comm, flat: Flat, len: usize, own: Vec<f32>) -> Result<Vec<f32>, CommError> {
+pub(super) fn whole(comm: &Comm, flat: Flat, len: usize, own: &[f32]) -> Result<Vec<f32>, CommError> {
     let mut all = vec![0.0; len];
     if comm.is_alone() {
-        all[flat.state().elements].copy_from_slice(&own);
+        all[flat.state().elements].copy_from_slice(own);
         return Ok(all);
     }
     let of = |replica| flat.elements_of(replica);
-    let parts = comm.shares::<f32>(flat.replicas(), f32::to_bytes(&own), &of)?;
+    let parts = comm.shares::<f32>(flat.replicas(), f32::to_bytes(own), &of)?;
     parts.iter().enumerate().for_each(|(replica, part)| all[of(replica)].copy_from_slice(part));
     Ok(all)
 }
@@ -101,7 +101,7 @@ impl<D: Memory, E: Format> Visitor<D, E> for Show<'_, D> {
     fn param(&mut self, place: Place, flat: Flat, _: Range<usize>, kept: Mut<'_, D, E>) -> Result<(), StepError> {
         let Some(mut values) = self.device.read(kept.read(), widened) else { return Ok(()) };
         if flat.shares_weight() {
-            values = whole(self.comm, flat, place.rows * place.width, values)?;
+            values = whole(self.comm, flat, place.rows * place.width, &values)?;
         }
         (self.see)(&place, &values);
         Ok(())
@@ -131,7 +131,7 @@ impl<D: Memory, E: Format> Visitor<D, E> for ShowGradient<'_, D> {
             values = values[flat.state().elements].to_vec();
         }
         if flat.shares_gradient() || flat.is_shared() && !self.comm.is_alone() {
-            values = whole(self.comm, flat, all, values)?;
+            values = whole(self.comm, flat, all, &values)?;
         }
         (self.see)(&place, &values);
         Ok(())
