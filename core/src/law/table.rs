@@ -1058,9 +1058,9 @@ pub const LAWS: &[Law] = &[
     law(
         "reference-zero-groups",
         &[Key::ZeroGroups],
-        Rule::OneOf(Key::ZeroGroups, &[ZeroGroups::ByReplica as u64]),
+        Rule::OneOf(Key::ZeroGroups, &[ZeroGroups::ByReplica as u64, ZeroGroups::MoeBlock as u64]),
         When::Reference,
-        "in the reference step a parameter's replicas share its state",
+        "the reference step has to know which ranks share state, and `uniform` does not say",
     ),
     law(
         "reference-activations",
