@@ -6,8 +6,8 @@ use super::{Law, When};
 use crate::device::Device;
 use crate::key::Key;
 use crate::spec::{
-    Beside, Checkpoint, Compute, Context, CorrectionBias, Dtype, LayerKind, MegatronVersion, MlaCache, NUMBER_MAX,
-    QkNorm, Recompute, Schedule, StageList, Target, ZeroGroups, ZeroStage,
+    Beside, Checkpoint, Compute, Context, CorrectionBias, Dtype, Kernel, LayerKind, MegatronVersion, MlaCache,
+    NUMBER_MAX, QkNorm, Recompute, Schedule, StageList, Target, ZeroGroups, ZeroStage,
 };
 use crate::stages::CHUNKS_MAX;
 use crate::together::SPACING_MAX;
@@ -1023,9 +1023,16 @@ pub const LAWS: &[Law] = &[
     law(
         "reference-context",
         &[Key::MeshContext, Key::MeshCp],
-        Rule::OneOf(Key::MeshContext, &[Context::AllToAll as u64]),
+        Rule::OneOf(Key::MeshContext, &[Context::Contiguous as u64, Context::Ring as u64, Context::AllToAll as u64]),
         When::ReferenceContext,
-        "the context-parallel ranks of the reference step trade tokens for heads",
+        "context-parallel ranks of the reference step trade tokens for heads or pass keys and values round, not both",
+    ),
+    law(
+        "reference-ring",
+        &[Key::AccountingKernel, Key::MeshContext, Key::MeshCp],
+        Rule::OneOf(Key::AccountingKernel, &[Kernel::Flash as u64]),
+        When::ReferenceRing,
+        "attention to keys and values that come round is put together from parts, whose probabilities nobody keeps",
     ),
     law(
         "reference-etp",

@@ -438,6 +438,7 @@ const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
         When::Hashed => "`experts.hash_layers`",
         When::NoSelective | When::Fp8NoEngine => "this accounting",
         When::Reference | When::ReferenceContext => "`accounting: reference`",
+        When::ReferenceRing => "a ring of context-parallel ranks",
         When::Fp8Mixers => "these mixers",
         When::Fp8 => "a `precision.compute` in fp8",
         When::Fp8Stored => return text.str(" says how weights are stored, and computes nothing in fp8"),

@@ -8,7 +8,8 @@ use crate::ops::attention::Shape;
 use crate::ops::testing::{assert_close, assert_gradient, assert_same, random, rounded, weighted, widened};
 use crate::{Bf16, Float};
 
-const PLAIN: Shape = Shape { batch: 2, sequence: 5, heads: 2, kv_heads: 1, width: 3, value: 2, window: 0, scale: 0.7 };
+const PLAIN: Shape =
+    Shape { batch: 2, sequence: 5, heads: 2, kv_heads: 1, width: 3, value: 2, ahead: 0, window: 0, scale: 0.7 };
 
 /// Random q, k, v, gradient of o, and sinks.
 struct Case<T> {
@@ -128,7 +129,8 @@ impl<T: Float> Result<T> {
 #[test]
 fn probabilities_by_hand() {
     // Two tokens, q = k = 1 and 2, values 1 and 3. Query 1 scores 2 and 4 times 0.5: 1 and 2.
-    let shape = Shape { batch: 1, sequence: 2, heads: 1, kv_heads: 1, width: 1, value: 1, window: 0, scale: 0.5 };
+    let shape =
+        Shape { batch: 1, sequence: 2, heads: 1, kv_heads: 1, width: 1, value: 1, ahead: 0, window: 0, scale: 0.5 };
     let x = vec![1.0_f32, 2.0];
     let case = Case { shape, q: x.clone(), k: x, v: vec![1.0, 3.0], do_: vec![0.0; 2], sinks: None };
     let second = 1.0 / (1.0 + (-1_f32).exp());
@@ -182,7 +184,7 @@ fn tiles_are_the_definition() {
     for sequence in [1, 5, TILE - 1, TILE, TILE + 1, 2 * TILE + 7] {
         for window in [0, 1, 6, TILE + 10] {
             for (heads, kv_heads, width, value) in [(1, 1, 4, 4), (4, 2, 5, 3), (3, 1, 12, 20)] {
-                let shape = Shape { batch: 2, sequence, heads, kv_heads, width, value, window, scale: 0.9 };
+                let shape = Shape { batch: 2, sequence, heads, kv_heads, width, value, ahead: 0, window, scale: 0.9 };
                 let case = Case::<f32>::new(&mut rng, shape, sinks);
                 case.tiled(1).assert_close(&case.eager(1), 1e-5);
                 sinks = !sinks;
