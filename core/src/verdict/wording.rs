@@ -458,6 +458,7 @@ const fn another(key: Key, when: When) -> &'static str {
         }
         (Key::PrecisionWeights, When::Fp8) => "write `weights: bf16`",
         (Key::PrecisionWeights, _) => "write `fp32` or `bf16`, for `weights` and `activations` alike",
+        (Key::MeshContext, _) => "write `context: ring` or `context: all_to_all`, and no `cp_inner`",
         (Key::ZeroGroups, _) => "write `groups: by_replica`, and no `ways`",
         (Key::Device, _) => "write another `device`, or leave out `compute`",
         _ => "",
