@@ -21,8 +21,15 @@ impl Comm {
         let sent = device.read(values.view().raw(), E::to_bytes).unwrap_or_default();
         let len = sent.len();
         self.count(GROUP, OPERATION, [len, 0]);
-        carrier.send(next, GROUP, OPERATION.name(), sent)?;
-        let bytes = carrier.receive(front, GROUP, OPERATION.name())?;
+        // Where carriers first meet who they carry to, not all may begin with the same neighbour.
+        let bytes = if place.is_multiple_of(2) {
+            carrier.send(next, GROUP, OPERATION.name(), sent)?;
+            carrier.receive(front, GROUP, OPERATION.name())?
+        } else {
+            let bytes = carrier.receive(front, GROUP, OPERATION.name())?;
+            carrier.send(next, GROUP, OPERATION.name(), sent)?;
+            bytes
+        };
         has_length(&bytes, len, (front, GROUP, OPERATION.name()))?;
         device.write(values.raw(), |out| E::from_bytes(out, &bytes));
         Ok(())
