@@ -292,7 +292,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
             (Around::Ring(ring), Softmax::Lse(lse)) => {
                 let qkv = [self.q.view().raw(), self.k.view().raw(), self.v.view().raw()];
                 let own = Self::of_ring(of, qkv, sinks, window);
-                ring.attend(of, own, self.o.view_mut().raw(), lse.view_mut().raw())?;
+                ring.attend(of, &own, self.o.view_mut().raw(), lse.view_mut().raw())?;
             }
             _ => self.attend(of, sinks, window),
         }
@@ -328,6 +328,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
     }
 
     /// From the gradient of what the output projection makes.
+    #[allow(clippy::too_many_arguments)] // what it reads and writes
     fn backward(
         &self,
         of: &Ctx<'_, D>,
@@ -365,7 +366,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
                     let own = Self::of_ring(of, [qkv.q.raw(), qkv.k.raw(), qkv.v.raw()], of_sinks, window);
                     let known = Known { d_o: d_o.view().raw(), o: self.o.view().raw(), lse: lse.view().raw() };
                     let (d, d_sinks) = ([d.q.raw(), d.k.raw(), d.v.raw()], d_sinks.map(ViewMut::raw));
-                    round = Some(ring.backward(of, own, &known, d, d_sinks, delta.view_mut().raw())?);
+                    round = Some(ring.backward(of, &own, &known, d, d_sinks, delta.view_mut().raw())?);
                 } else {
                     let kept = Attended { d_o: d_o.view(), o: self.o.view(), lse: lse.view() };
                     attention::backward(device, d, d_sinks, delta.view_mut(), &kept, &qkv, sinks, shape);

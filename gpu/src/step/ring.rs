@@ -35,7 +35,6 @@ pub(super) struct Gradients<D: Memory, S: Shapes, K, W, E: Element> {
 }
 
 /// What this rank has of its own: queries, keys, values, and what its heads keep beside.
-#[derive(Clone, Copy)]
 pub(super) struct Of<'a, D: Memory, E: Element> {
     pub(super) qkv: [Ref<'a, D, E>; 3],
     pub(super) sinks: Option<Ref<'a, D, E>>,
@@ -85,7 +84,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
     pub(super) fn attend(
         &mut self,
         of: &Ctx<'_, D>,
-        own: Of<'_, D, E>,
+        own: &Of<'_, D, E>,
         o: Mut<'_, D, E>,
         mut lse: Mut<'_, D, f32>,
     ) -> Result<(), StepError> {
@@ -97,8 +96,8 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
         };
         device.zero(sums.all.view_mut().raw());
         for round in 0..room.lengths.ring_ranks {
-            self.come(of, &own, round)?;
-            let [_, k, v] = self.qkv(&own, round);
+            self.come(of, own, round)?;
+            let [_, k, v] = self.qkv(own, round);
             for (places, ahead) in of.pairs(round, own.shape.window) {
                 let shape = Shape { ahead, ..own.shape };
                 let [q_at, k_at, v_at, o_at, rows] = own.spans(places);
@@ -124,7 +123,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
     pub(super) fn backward(
         &mut self,
         of: &Ctx<'_, D>,
-        own: Of<'_, D, E>,
+        own: &Of<'_, D, E>,
         known: &Known<'_, D, E>,
         [dq, dk, dv]: [Mut<'_, D, E>; 3],
         mut d_sinks: Option<Mut<'_, D, f32>>,
@@ -133,8 +132,8 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
         let (device, ranks) = (of.room.device, of.room.lengths.ring_ranks);
         let (mut d, mut delta) = (Gradients::new(of)?, delta.part(0, own.span(0, own.shape.heads, 1).len()));
         for round in 0..ranks {
-            self.come(of, &own, round)?;
-            let [q, k, v] = self.qkv(&own, round);
+            self.come(of, own, round)?;
+            let [q, k, v] = self.qkv(own, round);
             for (places, ahead) in of.pairs(round, own.shape.window) {
                 let shape = Shape { ahead, ..own.shape };
                 let [q_at, k_at, v_at, o_at, rows] = own.spans(places);
