@@ -126,7 +126,8 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
     let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
     let vpp = if vpp > 1 { vpp } else { 0 };
     let [pp, cp, ep, etp] = ["pp", "cp", "ep", "etp"].map(degree);
-    let context = if cp > 1 { Context::AllToAll } else { Context::Contiguous };
+    let word = matches.get_one::<String>("context").expect("it has a default");
+    let context = *Context::ALL.iter().find(|context| context.word() == word).expect("it is one of these");
     spec.layout.mesh = Mesh { dp, tp, pp, vpp, cp, ep, etp, context, sequence_parallel, ..Mesh::DEFAULT };
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
@@ -423,7 +424,15 @@ fn command() -> Command {
         )
         .arg(degree("dp", "2", "Replicas that have other sequences"))
         .arg(degree("tp", "2", "Ranks that split tensors, with sequence parallelism"))
-        .arg(degree("cp", "1", "Ranks that each have a piece of every sequence, and trade tokens for heads"))
+        .arg(degree("cp", "1", "Ranks that share every sequence"))
+        .arg(
+            Arg::new("context")
+                .long("context")
+                .value_name("HOW")
+                .value_parser(Context::WORDS.iter().map(|word| word.word).collect::<Vec<_>>())
+                .default_value(Context::AllToAll.word())
+                .help("How they share it: they pass keys and values round, or trade tokens for heads"),
+        )
         .arg(degree("pp", "2", "Stages"))
         .arg(degree("vpp", "1", "Virtual stages of each rank, which take turns"))
         .arg(degree("ep", "4", "Ranks that experts are dealt over"))

@@ -3,9 +3,9 @@
 use moe_model::law::{ADVICE, LAWS, Law};
 use moe_model::spec::{
     Accounting, Attention, Beside, Capacity, Compute, Context, CorrectionBias, Dtype, Experts, Factor, Gqa,
-    Implementation, LayerList, Layers, Layout, MegatronCore, MegatronVersion, Mixer, MlaCache, NUMBER_MAX, Norm,
-    QkNorm, Recompute, Routing, Schedule, Service, Serving, Split, StageList, Stages, Switch, Target, Weighed, Zero,
-    ZeroGroups, ZeroStage, percent,
+    Implementation, Kernel, LayerList, Layers, Layout, MegatronCore, MegatronVersion, Mixer, MlaCache, NUMBER_MAX,
+    Norm, QkNorm, Recompute, Reference, Routing, Schedule, Service, Serving, Split, StageList, Stages, Switch, Target,
+    Weighed, Zero, ZeroGroups, ZeroStage, percent,
 };
 use moe_model::{Device, Key, Plan, Spec, Violation, judge, moe_model};
 use std::collections::BTreeSet;
@@ -320,7 +320,15 @@ const BREACHES: &[Breach] = &[
     }),
     ("transformers-mesh", |s| s.layout.accounting = Accounting::TRANSFORMERS),
     ("torchtitan-mesh", |s| s.layout.accounting = Accounting::TORCHTITAN),
-    ("reference-context", |s| (s.layout.accounting, s.layout.mesh.cp) = (Accounting::REFERENCE, 2)),
+    ("reference-context", |s| {
+        s.layout.accounting = Accounting::REFERENCE;
+        let mesh = &mut s.layout.mesh;
+        (mesh.cp, mesh.cp_inner, mesh.context) = (2, 2, Context::Hierarchical);
+    }),
+    ("reference-ring", |s| {
+        s.layout.accounting = Accounting::Reference(Reference { kernel: Kernel::Eager });
+        s.layout.mesh.cp = 2;
+    }),
     ("reference-etp", |s| {
         s.layout.accounting = Accounting::REFERENCE;
         let mesh = &mut s.layout.mesh;

@@ -60,23 +60,35 @@ fn chunks_take_turns_and_experts_are_split() {
     }
 }
 
-/// Ranks that each have a piece of every sequence.
+/// Ranks share every sequence: cp, and how; dp, tp, pp, ep.
 #[test]
-fn sequences_are_cut() {
-    for (model, more) in [
-        ("deepseek_v2_lite_tiny", ["--cp", "2", "--dp", "1", "--tp", "2", "--pp", "1", "--ep", "2"]),
-        ("deepseek_v3_tiny", ["--cp", "2", "--dp", "1", "--tp", "1", "--pp", "2", "--ep", "2"]),
-        ("deepseek_v3_tiny", ["--cp", "4", "--dp", "2", "--tp", "1", "--pp", "1", "--ep", "4"]),
-        ("gpt_oss_tiny", ["--cp", "2", "--dp", "1", "--tp", "2", "--pp", "2", "--ep", "4"]),
-        ("gpt_oss_tiny", ["--cp", "4", "--dp", "1", "--tp", "1", "--pp", "1", "--ep", "2"]),
-        ("llama_tiny", ["--cp", "2", "--dp", "2", "--tp", "2", "--pp", "1", "--ep", "1"]),
-        ("mixtral_tiny", ["--cp", "2", "--dp", "2", "--tp", "1", "--pp", "1", "--ep", "4"]),
-        ("qwen2_moe_tiny", ["--cp", "2", "--dp", "1", "--tp", "1", "--pp", "2", "--ep", "1"]),
+fn sequences_are_shared() {
+    for (model, cp, context, degrees) in [
+        ("deepseek_v2_lite_tiny", "2", "all_to_all", [1, 2, 1, 2]),
+        ("deepseek_v2_lite_tiny", "4", "ring", [1, 1, 2, 4]),
+        ("deepseek_v3_tiny", "2", "all_to_all", [1, 1, 2, 2]),
+        ("deepseek_v3_tiny", "4", "all_to_all", [2, 1, 1, 4]),
+        ("deepseek_v3_tiny", "2", "ring", [1, 2, 2, 4]),
+        ("deepseek_v3_tiny", "4", "contiguous", [1, 1, 1, 2]),
+        ("gpt_oss_tiny", "2", "all_to_all", [1, 2, 2, 4]),
+        ("gpt_oss_tiny", "4", "all_to_all", [1, 1, 1, 2]),
+        ("gpt_oss_tiny", "4", "ring", [1, 2, 1, 2]),
+        ("gpt_oss_tiny", "2", "contiguous", [2, 1, 1, 1]),
+        ("llama_tiny", "2", "all_to_all", [2, 2, 1, 1]),
+        ("llama_tiny", "8", "ring", [1, 1, 1, 1]),
+        ("mixtral_tiny", "2", "all_to_all", [2, 1, 1, 4]),
+        ("mixtral_tiny", "4", "contiguous", [1, 1, 1, 4]),
+        ("qwen2_moe_tiny", "2", "all_to_all", [1, 1, 2, 1]),
+        ("qwen2_moe_tiny", "2", "ring", [1, 2, 1, 2]),
+        ("qwen3_moe_tiny", "4", "ring", [1, 1, 1, 2]),
+        ("qwen3_moe_tiny", "2", "contiguous", [2, 1, 1, 4]),
     ] {
         let dir = format!("{}/tests/data/numerics/{model}", env!("CARGO_MANIFEST_DIR"));
-        let (code, stdout, stderr) = EXAMPLE.run(&[&[&*dir], &more[..]].concat());
-        assert_eq!(code, 0, "{model} {more:?}: {stdout}{stderr}");
-        assert!(stdout.contains("The ranks compute what one model computes."), "{model}: {stdout}");
+        let [dp, tp, pp, ep] = degrees.map(|degree: u64| degree.to_string());
+        let arguments = [&dir, "--cp", cp, "--context", context, "--dp", &dp, "--tp", &tp, "--pp", &pp, "--ep", &ep];
+        let (code, stdout, stderr) = EXAMPLE.run(&arguments);
+        assert_eq!(code, 0, "{arguments:?}: {stdout}{stderr}");
+        assert!(stdout.contains("The ranks compute what one model computes."), "{arguments:?}: {stdout}");
     }
 }
 

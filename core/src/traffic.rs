@@ -261,6 +261,7 @@ impl<'p> Of<'p> {
         }
         self.around("attention", counts.mixers[0].there);
         self.trade(counts.mixers[0].there);
+        self.ring(counts.mixers[0].there);
         self.around("dense feed-forward network", counts.dense.there);
         self.experts(counts.moe.there);
         self.head("head", counts.last.there);
@@ -276,6 +277,22 @@ impl<'p> Of<'p> {
         let bytes = mul(traded(sizes, &heads, ranks), self.element);
         let times = add(mul(2, times), self.again[0]);
         self.push(Group::Cp, Operation::AllToAll, "heads", bytes, mul(times, self.micro_batches()));
+    }
+
+    /// Keys and values that context-parallel ranks pass round, forward to the last of them; and in backward once more, with
+    /// their gradients, which end where they began.
+    fn ring(&mut self, times: u64) {
+        let (plan, sizes) = (self.plan, &self.sizes);
+        let ranks = plan.spec().layout.mesh.ring_ranks();
+        let Some(heads) = (At { plan, sizes, slot: Slot::Attention }).heads() else { return };
+        if ranks == 1 {
+            return;
+        }
+        let numbers = mul(mul(tokens(sizes), heads.keys.local), add(heads.width.local, heads.value.local));
+        let (times, again) = (mul(times, self.micro_batches()), mul(self.again[0], self.micro_batches()));
+        let (bytes, rounds) = (mul(numbers, self.element), add(mul(2, times), again));
+        self.push(Group::Cp, Operation::Send, "keys and values", bytes, mul(rounds, ranks - 1));
+        self.push(Group::Cp, Operation::Send, "their gradients", mul(numbers, FP32), mul(times, ranks));
     }
 
     fn experts(&mut self, times: u64) {

@@ -79,6 +79,8 @@ axes! {
     /// Tokens of a micro-batch that a rank attends with: those inside blocks, and where context-parallel ranks trade tokens for
     /// heads those of all of them.
     Traded = traded,
+    /// Tokens of a piece of a sequence.
+    Piece = piece,
     /// Keys that a query may look at.
     Keys = keys,
     /// Copies of tokens at the experts of a rank, as many as the budget counts.
@@ -106,6 +108,8 @@ pub struct Lengths {
     pub tokens: usize,
     pub context: usize,
     pub traded: usize,
+    pub piece: usize,
+    pub pieces: usize,
     pub keys: usize,
     pub rows: usize,
     pub own_rows: usize,
@@ -128,6 +132,7 @@ pub struct Lengths {
     pub shared_ffn: usize,
     pub tensor_ranks: usize,
     pub trading_ranks: usize,
+    pub ring_ranks: usize,
     pub dense_parameters: usize,
     pub expert_parameters: usize,
     pub dense_shard: usize,
@@ -168,6 +173,8 @@ impl Lengths {
             tokens: n(tokens),
             context: n(batch * sizes.context.local),
             traded: n(batch * sizes.context.local * layout.mesh.trading_ranks()),
+            piece: n(sizes.context.local / layout.mesh.pieces()),
+            pieces: n(layout.mesh.pieces()),
             keys: n(sizes.sequence.local),
             rows: n(rows),
             own_rows: n(plan.received_rows()),
@@ -194,6 +201,7 @@ impl Lengths {
             shared_ffn,
             tensor_ranks: n(layout.mesh.tp),
             trading_ranks: n(layout.mesh.trading_ranks()),
+            ring_ranks: n(layout.mesh.ring_ranks()),
             dense_parameters,
             expert_parameters,
             dense_shard,

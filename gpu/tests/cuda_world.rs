@@ -147,8 +147,9 @@ fn stages_over_nccl_compute_what_they_compute_over_channels() {
 }
 
 #[test]
-fn pieces_over_nccl_compute_what_they_compute_over_channels() {
+fn shared_sequences_over_nccl_compute_what_they_compute_over_channels() {
     same(of(Mesh { cp: 2, context: Context::AllToAll, pp: 2, ep: 2, ..Mesh::DEFAULT }));
+    same(of(Mesh { cp: 4, context: Context::Ring, ep: 2, ..Mesh::DEFAULT }));
 }
 
 #[test]
@@ -282,7 +283,13 @@ fn losses_are_near_those_of_the_cpu() {
     if !are_there() {
         return;
     }
-    let plan = plan(1);
+    let shared = |context| of(Mesh { cp: 4, context, ..Mesh::DEFAULT });
+    for plan in [plan(1), shared(Context::AllToAll), shared(Context::Ring)] {
+        near(plan);
+    }
+}
+
+fn near(plan: Plan) {
     let address = store();
     let on_cuda = threads::run(RANKS, PATIENCE, |rank, _| {
         let device = open(rank);

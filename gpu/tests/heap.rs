@@ -52,7 +52,8 @@ fn products() {
 
 #[test]
 fn attentions() {
-    let shape = Shape { batch: 2, sequence: 130, heads: 4, kv_heads: 2, width: 6, value: 5, window: 100, scale: 0.5 };
+    let shape =
+        Shape { batch: 2, sequence: 130, heads: 4, kv_heads: 2, width: 6, value: 5, ahead: 0, window: 100, scale: 0.5 };
     let (q, k, v, do_) =
         (ones(shape.tokens() * 24), ones(shape.tokens() * 12), ones(shape.tokens() * 10), ones(shape.tokens() * 20));
     let (mut dq, mut dk, mut dv, mut o) = (q.clone(), k.clone(), v.clone(), do_.clone());
@@ -122,7 +123,7 @@ fn the_rest() {
         rms_norm::forward(&mut y, &x, &rstd, &w, width);
         rms_norm::backward(&mut d, &mut dw, &y, &x, &rstd, &w, width);
         rms_norm::backward_in_place(&mut d, &mut dw, &x, &rstd, &w, width);
-        let turn = Rope { theta: 1e4, pairs: Pairs::Half, sequence: 6 };
+        let turn = Rope { theta: 1e4, pairs: Pairs::Half, start: 0, sequence: 6 };
         rope::rotate(&mut x, 2, width / 2, 4, 16, &turn, false);
         let clamped = Activation::ClampedSwiGlu { limit: 7.0, alpha: 1.702 };
         activation::host::forward(&mut d, &x, &y, Some(&rstd), width, clamped);

@@ -250,62 +250,78 @@ fn every_axis_alone() {
         agree(layout(mla, Mesh { tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { pp: 2, ..Mesh::DEFAULT }));
         agree(layout(mla, Mesh { dp: 2, etp: 2, ..Mesh::DEFAULT }));
-        agree(layout(mla, Mesh { cp: 2, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 4, ..PIECES }));
+        for context in SHARING {
+            agree(layout(mla, Mesh { cp: 2, context, ..Mesh::DEFAULT }));
+            agree(layout(mla, Mesh { cp: 4, context, ..Mesh::DEFAULT }));
+        }
     }
 }
 
-/// Ranks that each have a piece of every sequence.
-const PIECES: Mesh = Mesh { context: Context::AllToAll, ..Mesh::DEFAULT };
+/// How ranks share sequences.
+const SHARING: [Context; 3] = [Context::AllToAll, Context::Contiguous, Context::Ring];
 
 #[test]
-fn pieces_of_sequences_beside_every_axis() {
+fn shared_sequences_beside_every_axis() {
     let on = Switch::On;
-    for mla in [true, false] {
-        agree(layout(mla, Mesh { cp: 2, tp: 2, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, tp: 2, sequence_parallel: on, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, dp: 2, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, ep: 2, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, dp: 2, ep: 4, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, etp: 2, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, tp: 2, ep: 2, etp: 2, sequence_parallel: on, ..PIECES }));
-        agree(layout(mla, Mesh { cp: 2, pp: 2, ..PIECES }));
+    for (mla, context) in SHARING.into_iter().flat_map(|context| [(true, context), (false, context)]) {
+        let shared = Mesh { cp: 2, context, ..Mesh::DEFAULT };
+        agree(layout(mla, Mesh { tp: 2, ..shared }));
+        agree(layout(mla, Mesh { tp: 2, sequence_parallel: on, ..shared }));
+        agree(layout(mla, Mesh { dp: 2, ..shared }));
+        agree(layout(mla, Mesh { ep: 2, ..shared }));
+        agree(layout(mla, Mesh { dp: 2, ep: 4, ..shared }));
+        agree(layout(mla, Mesh { etp: 2, ..shared }));
+        agree(layout(mla, Mesh { tp: 2, ep: 2, etp: 2, sequence_parallel: on, ..shared }));
+        agree(layout(mla, Mesh { pp: 2, ..shared }));
     }
 }
 
 /// The same beside what else changes what a rank does: schedules, recomputation, tied tables, modules that look over the border
-/// of a piece, shares of the optimizer, and attention of every kind.
+/// of a piece, and shares of the optimizer.
 #[test]
-fn pieces_of_sequences_beside_every_choice() {
+fn shared_sequences_beside_every_choice() {
     let on = Switch::On;
-    for (mtp, tied) in [(1, Switch::Off), (2, on)] {
-        for (mesh, schedule, recompute) in [
-            (Mesh { cp: 2, ..PIECES }, Schedule::OneFOneB, Recompute::None),
-            (Mesh { cp: 2, tp: 2, sequence_parallel: on, ..PIECES }, Schedule::OneFOneB, Recompute::Full),
-            (Mesh { cp: 2, pp: 2, ep: 2, ..PIECES }, Schedule::Gpipe, Recompute::Full),
-            (Mesh { cp: 2, pp: 2, vpp: 2, dp: 2, ..PIECES }, Schedule::Interleaved, Recompute::None),
+    for (mtp, tied, context) in SHARING.into_iter().flat_map(|of| [(1, Switch::Off, of), (2, on, of)]) {
+        let shared = Mesh { cp: 2, context, ..Mesh::DEFAULT };
+        for (mesh, schedule, recompute, zero) in [
+            (shared, Schedule::OneFOneB, Recompute::None, Zero::OPTIMIZER),
+            (Mesh { tp: 2, sequence_parallel: on, ..shared }, Schedule::OneFOneB, Recompute::Full, Zero::NONE),
+            (Mesh { pp: 2, ep: 2, ..shared }, Schedule::Gpipe, Recompute::Full, Zero::OPTIMIZER),
+            (Mesh { pp: 2, vpp: 2, dp: 2, ..shared }, Schedule::Interleaved, Recompute::None, Zero::NONE),
         ] {
-            for zero in [Zero::NONE, Zero::OPTIMIZER] {
-                let mut spec = architecture(mtp == 1, mtp, tied);
-                spec.layout.batch = Batch { sequence: 8, micro: 2, count: 2, ..Batch::DEFAULT };
-                (spec.layout.mesh, spec.layout.schedule) = (mesh, schedule);
-                (spec.layout.recompute, spec.layout.zero) = (recompute, zero);
+            let mut spec = architecture(mtp == 1, mtp, tied);
+            spec.layout.batch = Batch { sequence: 8, micro: 2, count: 2, ..Batch::DEFAULT };
+            (spec.layout.mesh, spec.layout.schedule) = (mesh, schedule);
+            (spec.layout.recompute, spec.layout.zero) = (recompute, zero);
+            agree(spec);
+        }
+    }
+}
+
+/// Attention of every kind.
+#[test]
+fn heads_of_shared_sequences() {
+    let on = Switch::On;
+    let gqa = Gqa { heads: 8, head_dim: 4, sinks: on, qk_norm: QkNorm::Head, bias: Bias::All, ..Gqa::DEFAULT };
+    for (kv_heads, cp) in [(1, 4), (2, 4), (8, 4), (8, 8)] {
+        for (window, kernel) in [(0, Kernel::Flash), (3, Kernel::Eager), (3, Kernel::Flash)] {
+            for context in SHARING.into_iter().filter(|of| kernel == Kernel::Flash || *of == Context::AllToAll) {
+                let mut spec = layout(false, Mesh { cp, context, ..Mesh::DEFAULT });
+                spec.architecture.attention = Attention::Gqa(Gqa { kv_heads, window, value_dim: 6, ..gqa });
+                spec.layout.accounting = Accounting::Reference(Reference { kernel });
+                spec.layout.batch.sequence = 16;
                 agree(spec);
             }
         }
     }
-    let gqa = Gqa { heads: 8, head_dim: 4, sinks: on, qk_norm: QkNorm::Head, bias: Bias::All, ..Gqa::DEFAULT };
-    for (kv_heads, cp) in [(1, 4), (2, 4), (8, 4), (8, 8)] {
-        for (window, kernel) in [(0, Kernel::Flash), (3, Kernel::Eager), (3, Kernel::Flash)] {
-            let mut spec = layout(false, Mesh { cp, ..PIECES });
-            spec.architecture.attention = Attention::Gqa(Gqa { kv_heads, window, value_dim: 6, ..gqa });
-            spec.layout.accounting = Accounting::Reference(Reference { kernel });
-            agree(spec);
-        }
-    }
     // More ranks than key/value heads, along both axes.
-    let mut spec = layout(false, Mesh { cp: 2, tp: 4, sequence_parallel: on, ..PIECES });
+    let mesh = Mesh { cp: 2, context: Context::AllToAll, tp: 4, sequence_parallel: on, ..Mesh::DEFAULT };
+    let mut spec = layout(false, mesh);
     spec.architecture.attention = Attention::Gqa(Gqa { kv_heads: 2, ..gqa });
+    agree(spec);
+    // Heads that could not be traded.
+    let mut spec = layout(false, Mesh { cp: 4, context: Context::Ring, ..Mesh::DEFAULT });
+    spec.architecture.attention = Attention::Gqa(Gqa { heads: 3, kv_heads: 3, ..gqa });
     agree(spec);
 }
 

@@ -160,6 +160,7 @@ const OTHERS: &[&str] = &[
     "transformers-mesh",
     "torchtitan-mesh",
     "reference-context",
+    "reference-ring",
     "reference-etp",
     "reference-schedule",
     "reference-zero-groups",

@@ -224,6 +224,9 @@ impl Of<'_> {
         if ranks > 1 {
             self.traded(list, frame, &all);
         }
+        if self.plan.spec().layout.mesh.ring_ranks() > 1 {
+            self.passed_round(list, frame, &all);
+        }
         let query = [batch, context, heads.queries, heads.width];
         let (key, value) = ([batch, context, heads.keys, heads.width], [batch, context, heads.keys, heads.value]);
         let output = [batch, context, heads.queries, heads.value];
@@ -259,6 +262,29 @@ impl Of<'_> {
         frame.both(list, "value of own tokens", [batch, context, heads.keys, heads.value]);
         frame.keep(list, "attention output of own tokens", output);
         list.push(&frame.backward, "attention output gradient of own tokens", output);
+    }
+
+    /// Keys and values of other ranks as they come round, what attention to one piece of them makes, and sums over all; in
+    /// backward gradients, of which those of keys and values go round with these.
+    const fn passed_round(self, list: &mut Sink<'_>, frame: &Frame, heads: &Heads) {
+        let (batch, context, mesh) = (self.sizes.batch, self.sizes.context, &self.plan.spec().layout.mesh);
+        let piece = self.sizes.sequence.split(Over::Cp, mesh.cp * mesh.pieces());
+        let (module, element) = (frame.saved.module, frame.saved.element);
+        let fp32 = &frame.backward.stored_as(Element::FP32);
+        let key = [batch, context, heads.keys, heads.width];
+        let value = [batch, context, heads.keys, heads.value];
+        frame.both(list, "key that comes round", key);
+        frame.both(list, "value that comes round", value);
+        let output = [batch, context, heads.queries, heads.value];
+        frame.made_as(list, module, Element::FP32, "sum of attention outputs", output);
+        frame.made_as(list, module, element, "attention output of a piece", [ONE, piece, heads.queries, heads.value]);
+        frame.made_as(list, module, Element::FP32, "log-sum-exp of a piece", [ONE, heads.queries, piece, ONE]);
+        list.push(fp32, "sum of query gradients", [batch, context, heads.queries, heads.width]);
+        list.push(fp32, "key gradient that comes round", key);
+        list.push(fp32, "value gradient that comes round", value);
+        list.push(&frame.backward, "query gradient of a piece", [ONE, piece, heads.queries, heads.width]);
+        list.push(&frame.backward, "key gradient of a piece", [ONE, piece, heads.keys, heads.width]);
+        list.push(&frame.backward, "value gradient of a piece", [ONE, piece, heads.keys, heads.value]);
     }
 
     /// Norms of queries and keys, each head by itself.

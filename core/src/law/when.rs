@@ -62,6 +62,8 @@ pub enum When {
     Reference,
     /// The same, where ranks share sequences.
     ReferenceContext,
+    /// The same, where they pass keys and values round.
+    ReferenceRing,
     /// The same, where experts are split over ranks that also split tensors.
     ReferenceEtp,
     /// Where linear layers compute in fp8.
@@ -384,6 +386,9 @@ impl When {
             Self::Torchtitan => is_torchtitan(n),
             Self::Reference => is_reference(n) && !is_serving(n),
             Self::ReferenceContext => Self::Reference.applies(n) && of[Key::MeshCp as usize] > 1,
+            Self::ReferenceRing => {
+                Self::ReferenceContext.applies(n) && of[Key::MeshContext as usize] <= Context::Ring as u64
+            }
             Self::ReferenceEtp => {
                 Self::Reference.applies(n) && moe && of[Key::MeshEtp as usize] > 1 && of[Key::MeshTp as usize] > 1
             }
@@ -514,6 +519,7 @@ impl When {
             Self::SharedSplit => EXPERTS.union(KeySet::of(&[Key::ExpertsShared, Key::PlacementSharedExperts])),
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
             Self::ReferenceContext => KeySet::of(&[Key::MeshCp]),
+            Self::ReferenceRing => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
             Self::ReferenceEtp => KeySet::of(&[Key::LayersMoe, Key::MeshEtp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll | Self::MixerAllToAll => {
                 KeySet::of(&[Key::MeshCp, Key::MeshContext])

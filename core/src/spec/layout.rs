@@ -12,8 +12,8 @@ use crate::key::{Key, KeySet, Numbers};
 use crate::saturating::{mul, zero_or};
 
 words! {
-    /// How context-parallel ranks share a sequence. Under `accounting: reference` a rank also holds what is traded; else which
-    /// of them it is does not change what a rank holds.
+    /// How context-parallel ranks share a sequence. Under `accounting: reference` a rank also holds what is traded or goes round;
+    /// else which of them it is does not change what a rank holds.
     Context {
         /// Each rank holds one piece.
         Contiguous = "contiguous",
@@ -87,9 +87,30 @@ impl Mesh {
     pub const fn trading_ranks(&self) -> u64 {
         match self.context {
             Context::AllToAll => self.cp,
-            // Of a hierarchy it would be the inner ranks, which nothing counts apart yet.
+            // Of a hierarchy it would be the inner ranks, which nothing counts apart.
             Context::Hierarchical | Context::Contiguous | Context::Ring => 1,
         }
+    }
+
+    /// Ranks that pass keys and values round.
+    #[must_use]
+    pub const fn ring_ranks(&self) -> u64 {
+        match self.context {
+            Context::Contiguous | Context::Ring => self.cp,
+            Context::AllToAll | Context::Hierarchical => 1,
+        }
+    }
+
+    /// Pieces of a sequence that a rank has, a piece being the tokens that stand next to one another.
+    #[must_use]
+    pub const fn pieces(&self) -> u64 {
+        if self.cp > 1 && matches!(self.context, Context::Ring) { 2 } else { 1 }
+    }
+
+    /// The place of such a piece of a rank among the pieces of all context-parallel ranks.
+    #[must_use]
+    pub const fn piece(&self, rank: u64, number: u64) -> u64 {
+        if number == 0 { rank } else { 2 * self.cp - 1 - rank }
     }
 
     /// Ranks of one expert group.

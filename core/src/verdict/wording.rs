@@ -449,6 +449,7 @@ const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
         When::Hashed => "`experts.hash_layers`",
         When::NoSelective | When::Fp8NoEngine => "this accounting",
         When::Reference | When::ReferenceContext => "`accounting: reference`",
+        When::ReferenceRing => "a ring of context-parallel ranks",
         When::Fp8Mixers => "these mixers",
         When::Fp8 => "a `precision.compute` in fp8",
         When::Fp8Stored => return text.str(" says how weights are stored, and computes nothing in fp8"),
@@ -468,6 +469,7 @@ const fn another(key: Key, when: When) -> &'static str {
         }
         (Key::PrecisionWeights, When::Fp8) => "write `weights: bf16`",
         (Key::PrecisionWeights, _) => "write `fp32` or `bf16`, for `weights` and `activations` alike",
+        (Key::MeshContext, _) => "write `context: ring` or `context: all_to_all`, and no `cp_inner`",
         (Key::ZeroGroups, _) => "write `groups: by_replica`, and no `ways`",
         (Key::Device, _) => "write another `device`, or leave out `compute`",
         _ => "",

@@ -5,6 +5,7 @@
 pub mod mpi;
 #[cfg(feature = "cuda")]
 pub mod nccl;
+mod ring;
 mod solo;
 #[cfg(feature = "cuda")]
 pub mod store;

@@ -261,6 +261,9 @@ cases! {
         let (rows, width) = (6, 75);
         let (mut y, x) = (given.random::<X>(rows * width), given.random::<X>(rows * width));
         device.add(y.to(), x.at());
+        let mut sums = given.random::<f32>(x.len);
+        device.add_up(sums.to(), x.at());
+        made.numbers("sums", &sums);
         made.numbers("sum", &y);
         let (gate, mut d_gate) = (given.random::<f32>(rows), given.empty::<f32>(rows));
         device.gate_rows(y.to(), gate.at(), width);
@@ -445,7 +448,7 @@ cases! {
     rotations(given, made: D, X) {
         for pairs in [Pairs::Half, Pairs::Interleaved] {
             for (heads, width, rotary) in [(3, 16, 16), (2, 24, 8), (40, 10, 10)] {
-                let rope = Rope { theta: 10_000.0, pairs, sequence: 9 };
+                let rope = Rope { theta: 10_000.0, pairs, start: 0, sequence: 9 };
                 let mut x = given.random::<X>(18 * heads * width);
                 for back in [false, true, true] {
                     given.device.rotate(x.to(), heads, width, width - rotary, rotary, rope, back);
@@ -454,7 +457,7 @@ cases! {
             }
         }
         // At positions far out, every quadrant.
-        let rope = Rope { theta: 500_000.0, pairs: Pairs::Half, sequence: 60_000 };
+        let rope = Rope { theta: 500_000.0, pairs: Pairs::Half, start: 70_000, sequence: 60_000 };
         let mut x = given.random::<X>(500 * 4);
         given.device.rotate(x.to(), 1, 4, 0, 4, rope, false);
         made.numbers("far", &x);
@@ -499,11 +502,13 @@ cases! {
     attentions(given, made: D, X) {
         let device = given.device;
         let plain = Shape {
-            batch: 2, sequence: 13, heads: 4, kv_heads: 2, width: 12, value: 8, window: 0, scale: 0.3,
+            batch: 2, sequence: 13, heads: 4, kv_heads: 2, width: 12, value: 8, ahead: 0, window: 0, scale: 0.3,
         };
         let long = Shape { batch: 1, sequence: 140, heads: 1, kv_heads: 1, ..plain };
+        let further = Shape { ahead: 13, ..plain };
         let shapes = [plain, Shape { window: 5, ..plain }, Shape { kv_heads: 4, sequence: 1, ..plain }, long];
-        for (shape, sunk) in shapes.into_iter().flat_map(|shape| [(shape, false), (shape, true)]) {
+        let shapes = shapes.into_iter().chain([further, Shape { window: 15, ..further }]);
+        for (shape, sunk) in shapes.flat_map(|shape| [(shape, false), (shape, true)]) {
             let (tokens, heads, kv_heads) = (shape.tokens(), shape.heads, shape.kv_heads);
             let n = tokens * heads;
             let q = given.spread::<X>(n * shape.width, 2.0);
@@ -527,7 +532,12 @@ cases! {
             }
             made.numbers("delta", &delta);
             made.numbers("sinks", &d_sinks);
-            if shape.sequence > 100 {
+            let (mut all, part) = (given.random::<f32>(n * shape.value), given.random::<X>(n * shape.value));
+            let (mut all_lse, part_lse) = (given.random::<f32>(n), given.random::<f32>(n));
+            device.merge(all.to(), all_lse.to(), part.at(), part_lse.at(), shape);
+            made.numbers("both", &all);
+            made.numbers("lse of both", &all_lse);
+            if shape.sequence > 100 || shape.ahead > 0 {
                 continue;
             }
             let squares = n * shape.sequence;

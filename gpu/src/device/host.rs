@@ -84,6 +84,7 @@ impl Device for Host {
             kv_heads: lengths.dealt(lengths.kv_heads),
             width: lengths.query_key,
             value: lengths.value,
+            ahead: 0,
             window: 0,
             scale: 1.0,
         };

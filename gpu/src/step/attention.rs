@@ -2,11 +2,12 @@
 
 use super::context::{Context as Ctx, NormOutput, Passing};
 use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
-use super::trade::{Own, OwnMut};
-use crate::device::{Device, Element, Format, Memory};
+use super::ring::{self, Known};
+use super::trade::{Around, OwnMut};
+use crate::device::{Device, Element, Format, Memory, Ref};
 use crate::ops::attention::{self, Attended, Qkv, QkvMut};
 use crate::ops::gemm::{self, Into};
-use crate::ops::rope::{self, Turn};
+use crate::ops::rope::Turn;
 use crate::ops::{elementwise, rms_norm};
 use crate::shapes::{Axis, Context, Dealt, Keys, Lengths, One, Plus, Shapes, Times, Tokens, Traded};
 use crate::tensor::{StepError, Tensor};
@@ -190,6 +191,7 @@ struct CoreGradients<D: Memory, S: Shapes, K, W, E: Element> {
     _d_o: Tensor<D, Traded, Times<Dealt<S::Heads>, S::Value>, E>,
     _own_d_o: Option<Tensor<D, Context, Times<S::Heads, S::Value>, E>>,
     _scores: Scores<D, S, E>,
+    _round: Option<ring::Gradients<D, S, K, W, E>>,
 }
 
 enum Scores<D: Memory, S: Shapes, E: Element> {
@@ -203,18 +205,18 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> CoreGradients<D, S, K, W
         &'v mut self,
         of: &Ctx<'_, D>,
         rotary: usize,
-        own: Option<&'v mut Own<D, S, K, W, E>>,
+        around: &'v mut Around<D, S, K, W, E>,
     ) -> Result<OwnMut<'v, D, S, K, W, E>, StepError> {
-        let (device, n) = (of.room.device, of.room.lengths);
+        let n = of.room.lengths;
         let mut all = QkvMut { q: self.q.view_mut(), k: self.k.view_mut(), v: self.v.view_mut() };
-        rope::rotate(device, all.q.again(), rotary, of.rope(), Turn::Back, n);
-        rope::rotate(device, all.k.again(), rotary, of.rope(), Turn::Back, n);
-        match own {
-            Some(own) => {
+        of.rotate(all.q.again(), rotary, Turn::Back);
+        of.rotate(all.k.again(), rotary, Turn::Back);
+        match around {
+            Around::Trade(own) => {
                 own.take_back(of, &all)?;
                 Ok(own.view_mut())
             }
-            None => Ok(OwnMut { q: all.q.reshaped(n), k: all.k.reshaped(n), v: all.v.reshaped(n) }),
+            _ => Ok(OwnMut { q: all.q.reshaped(n), k: all.k.reshaped(n), v: all.v.reshaped(n) }),
         }
     }
 }
@@ -245,6 +247,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
             kv_heads: Dealt::<K>::len(n),
             width: W::len(n),
             value: n.value,
+            ahead: 0,
             window,
             scale,
         }
@@ -255,10 +258,10 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
     }
 
     /// Where queries, keys and values of this rank's tokens are written.
-    fn own<'v>(&'v mut self, own: Option<&'v mut Own<D, S, K, W, E>>, n: &Lengths) -> OwnMut<'v, D, S, K, W, E> {
-        match own {
-            Some(own) => own.view_mut(),
-            None => OwnMut {
+    fn own<'v>(&'v mut self, around: &'v mut Around<D, S, K, W, E>, n: &Lengths) -> OwnMut<'v, D, S, K, W, E> {
+        match around {
+            Around::Trade(own) => own.view_mut(),
+            _ => OwnMut {
                 q: self.q.view_mut().reshaped(n),
                 k: self.k.view_mut().reshaped(n),
                 v: self.v.view_mut().reshaped(n),
@@ -275,22 +278,41 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
     fn forward(
         &mut self,
         of: &Ctx<'_, D>,
-        own: Option<&Own<D, S, K, W, E>>,
+        around: &mut Around<D, S, K, W, E>,
         rotary: usize,
         sinks: Option<&Param<D, S::Heads, One, E>>,
         window: usize,
     ) -> Result<(), StepError> {
         let (device, n) = (of.room.device, of.room.lengths);
-        if let Some(own) = own {
+        if let Around::Trade(own) = around {
             own.trade(of, QkvMut { q: self.q.view_mut(), k: self.k.view_mut(), v: self.v.view_mut() })?;
         }
-        rope::rotate(device, self.q.view_mut(), rotary, of.rope(), Turn::Forward, n);
-        rope::rotate(device, self.k.view_mut(), rotary, of.rope(), Turn::Forward, n);
-        self.attend(of, sinks, window);
+        of.rotate(self.q.view_mut(), rotary, Turn::Forward);
+        of.rotate(self.k.view_mut(), rotary, Turn::Forward);
+        match (around, &mut self.softmax) {
+            (Around::Ring(ring), Softmax::Lse(lse)) => {
+                let qkv = [self.q.view().raw(), self.k.view().raw(), self.v.view().raw()];
+                let own = Self::of_ring(of, qkv, sinks, window);
+                ring.attend(of, &own, self.o.view_mut().raw(), lse.view_mut().raw())?;
+            }
+            _ => self.attend(of, sinks, window),
+        }
         if let Some(own) = &mut self.own_o {
             of.comm.trade_back(device, own.view_mut(), self.o.view(), n)?;
         }
         Ok(())
+    }
+
+    /// What a ring attends with.
+    fn of_ring<'a>(
+        of: &Ctx<'_, D>,
+        qkv: [Ref<'a, D, E>; 3],
+        sinks: Option<&'a Param<D, S::Heads, One, E>>,
+        window: usize,
+    ) -> ring::Of<'a, D, E> {
+        let shape = Self::shape(of, window);
+        let shape = attention::Shape { batch: 1, sequence: of.room.lengths.piece, ..shape };
+        ring::Of { qkv, sinks: sinks.map(|sinks| sinks.view().raw()), shape }
     }
 
     fn attend(&mut self, of: &Ctx<'_, D>, sinks: Option<&Param<D, S::Heads, One, E>>, window: usize) {
@@ -307,6 +329,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
     }
 
     /// From the gradient of what the output projection makes.
+    #[allow(clippy::too_many_arguments)] // what it reads and writes
     fn backward(
         &self,
         of: &Ctx<'_, D>,
@@ -315,6 +338,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
         sinks: Option<&Param<D, S::Heads, One, E>>,
         dy: View<'_, D, Context, S::Hidden, E>,
         window: usize,
+        around: &mut Around<D, S, K, W, E>,
     ) -> Result<CoreGradients<D, S, K, W, E>, StepError> {
         let (device, n, shape) = (of.room.device, of.room.lengths, Self::shape(of, window));
         let mut d_o: Tensor<D, Traded, Times<Dealt<S::Heads>, S::Value>, E> =
@@ -332,14 +356,22 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
         let mut q = of.room.take("query gradient")?;
         let mut k = of.room.take("key gradient")?;
         let mut v = of.room.take("value gradient")?;
+        let mut round = None;
         let d = QkvMut { q: q.view_mut(), k: k.view_mut(), v: v.view_mut() };
         let d_sinks = sinks.map(|sinks| of.dealt_mut(gradients.of(sinks)));
-        let (qkv, sinks) = (self.qkv(), sinks.map(|sinks| of.dealt(sinks.view())));
+        let (qkv, of_sinks, sinks) = (self.qkv(), sinks, sinks.map(|sinks| of.dealt(sinks.view())));
         let scores = match &self.softmax {
             Softmax::Lse(lse) => {
-                let mut delta = of.room.take("softmax delta")?;
-                let kept = Attended { d_o: d_o.view(), o: self.o.view(), lse: lse.view() };
-                attention::backward(device, d, d_sinks, delta.view_mut(), &kept, &qkv, sinks, shape);
+                let mut delta: Tensor<D, Times<Traded, Dealt<S::Heads>>, One, f32> = of.room.take("softmax delta")?;
+                if let Around::Ring(ring) = around {
+                    let own = Self::of_ring(of, [qkv.q.raw(), qkv.k.raw(), qkv.v.raw()], of_sinks, window);
+                    let known = Known { d_o: d_o.view().raw(), o: self.o.view().raw(), lse: lse.view().raw() };
+                    let (d, d_sinks) = ([d.q.raw(), d.k.raw(), d.v.raw()], d_sinks.map(ViewMut::raw));
+                    round = Some(ring.backward(of, &own, &known, d, d_sinks, delta.view_mut().raw())?);
+                } else {
+                    let kept = Attended { d_o: d_o.view(), o: self.o.view(), lse: lse.view() };
+                    attention::backward(device, d, d_sinks, delta.view_mut(), &kept, &qkv, sinks, shape);
+                }
                 Scores::Delta(delta)
             }
             Softmax::Probabilities(all) => {
@@ -349,7 +381,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Core<D, S, K, W, E> {
                 Scores::Gradient(scores)
             }
         };
-        Ok(CoreGradients { q, k, v, _d_o: d_o, _own_d_o: own_d_o, _scores: scores })
+        Ok(CoreGradients { q, k, v, _d_o: d_o, _own_d_o: own_d_o, _scores: scores, _round: round })
     }
 }
 
@@ -382,7 +414,7 @@ struct KeptLatents<D: Memory, S: Shapes, E: Element> {
 struct Works<D: Memory, S: Shapes, E: Element> {
     norm: NormOutput<D, S, E>,
     /// Of grouped-query attention.
-    own: Option<Own<D, S, S::KvHeads, S::QueryKey, E>>,
+    around: Around<D, S, S::KvHeads, S::QueryKey, E>,
     latents: Option<Latents<D, S, E>>,
 }
 
@@ -391,17 +423,17 @@ struct Latents<D: Memory, S: Shapes, E: Element> {
     latent: Tensor<D, Context, S::KvRank, E>,
     down: Tensor<D, Context, Down<S>, E>,
     up: Tensor<D, Context, Times<S::Heads, Up<S>>, E>,
-    own: Option<Own<D, S, S::Heads, Wide<S>, E>>,
+    around: Around<D, S, S::Heads, Wide<S>, E>,
 }
 
 impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
     fn new(of: &Ctx<'_, D>, weights: &Heads<D, S, E>) -> Result<Self, StepError> {
         let room = of.room;
         let norm = NormOutput::new(of, "attention norm output")?;
-        let (own, latents) = match weights {
-            Heads::Gqa(_) => (Own::new(of)?, None),
+        let (around, latents) = match weights {
+            Heads::Gqa(_) => (Around::new(of)?, None),
             Heads::Mla(mla) => (
-                None,
+                Around::Nothing,
                 Some(Latents {
                     query: match mla.queries {
                         Queries::Straight(_) => None,
@@ -410,11 +442,11 @@ impl<D: Device, S: Shapes, E: Format> Works<D, S, E> {
                     latent: room.take("key/value latent norm output")?,
                     down: room.take("key/value down-projection")?,
                     up: room.take("key/value up-projection")?,
-                    own: Own::new(of)?,
+                    around: Around::new(of)?,
                 }),
             ),
         };
-        Ok(Self { norm, own, latents })
+        Ok(Self { norm, around, latents })
     }
 }
 
@@ -459,7 +491,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         norm.statistics(of, statistics.view_mut(), x);
         works.norm.fill(of, &norm, x, statistics.view())?;
         let heads = match &self.heads {
-            Heads::Gqa(gqa) => self.attend_gqa(of, gqa, &works.norm, works.own.as_mut())?,
+            Heads::Gqa(gqa) => self.attend_gqa(of, gqa, &works.norm, &mut works.around)?,
             Heads::Mla(mla) => {
                 let latents = works.latents.as_mut().expect("latent attention works on latents");
                 Self::attend_mla(of, mla, &works.norm, latents)?
@@ -473,11 +505,11 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         of: &Ctx<'_, D>,
         gqa: &Gqa<D, S, E>,
         input: &NormOutput<D, S, E>,
-        mut works: Option<&mut Own<D, S, S::KvHeads, S::QueryKey, E>>,
+        around: &mut Around<D, S, S::KvHeads, S::QueryKey, E>,
     ) -> Result<KeptHeads<D, S, E>, StepError> {
         let (n, x) = (of.room.lengths, input.view());
         let mut core = Core::<D, S, S::KvHeads, S::QueryKey, E>::new(of)?;
-        let own = core.own(works.as_deref_mut(), n);
+        let own = core.own(around, n);
         project(of, own.v, x, &gqa.v, gqa.v_bias.as_ref());
         let norms = if let (Some(q_norm), Some(k_norm)) = (&gqa.q_norm, &gqa.k_norm) {
             let mut kept = KeptNorms {
@@ -501,7 +533,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
             project(of, own.k, x, &gqa.k, gqa.k_bias.as_ref());
             None
         };
-        core.forward(of, works.as_deref(), S::QueryKey::len(n), gqa.sinks.as_ref(), self.window)?;
+        core.forward(of, around, S::QueryKey::len(n), gqa.sinks.as_ref(), self.window)?;
         Ok(KeptHeads::Gqa { core, norms })
     }
 
@@ -513,7 +545,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
     ) -> Result<KeptHeads<D, S, E>, StepError> {
         let (room, device, n, x) = (of.room, of.room.device, of.room.lengths, input.view());
         let mut core = Core::<D, S, S::Heads, Wide<S>, E>::new(of)?;
-        let mut own = core.own(works.own.as_mut(), n);
+        let mut own = core.own(&mut works.around, n);
         let query = match &mla.queries {
             Queries::Straight(q) => {
                 gemm::forward(device, own.q, x, q.view(), Into::Set);
@@ -541,7 +573,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         gemm::forward(device, works.up.view_mut(), works.latent.view(), mla.up.view(), Into::Set);
         elementwise::split_heads(device, own.k.again(), own.v, works.up.view(), n);
         elementwise::share_head(device, own.k, works.down.view(), n);
-        core.forward(of, works.own.as_ref(), S::Rope::len(n), None, 0)?;
+        core.forward(of, &mut works.around, S::Rope::len(n), None, 0)?;
         Ok(KeptHeads::Mla { core, latents: KeptLatents { query, latent, statistics } })
     }
 
@@ -570,8 +602,8 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         match (&kept.heads, &self.heads) {
             (KeptHeads::Gqa { core, norms }, Heads::Gqa(gqa)) => {
                 let kept = (core, norms.as_ref());
-                let (x, own) = (works.norm.view(), works.own.as_mut());
-                self.backward_gqa(of, gradients, gqa, kept, x, own, dy, d_input.view_mut())?;
+                let (x, around) = (works.norm.view(), &mut works.around);
+                self.backward_gqa(of, gradients, gqa, kept, x, around, dy, d_input.view_mut())?;
             }
             (KeptHeads::Mla { core, latents }, Heads::Mla(mla)) => {
                 let works_on = works.latents.as_mut().expect("latent attention works on latents");
@@ -608,7 +640,7 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         gqa: &Gqa<D, S, E>,
         (core, norms): (&Core<D, S, S::KvHeads, S::QueryKey, E>, Option<&KeptNorms<D, S, E>>),
         x: View<'_, D, Context, S::Hidden, E>,
-        own: Option<&mut Own<D, S, S::KvHeads, S::QueryKey, E>>,
+        around: &mut Around<D, S, S::KvHeads, S::QueryKey, E>,
         dy: View<'_, D, Context, S::Hidden, E>,
         mut dx: ViewMut<'_, D, Context, S::Hidden, E>,
     ) -> Result<(), StepError> {
@@ -616,8 +648,8 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         if let Some(bias) = &gqa.o_bias {
             gemm::bias(device, gradients.of(bias), dy);
         }
-        let mut d = core.backward(of, gradients, &gqa.o, gqa.sinks.as_ref(), dy, self.window)?;
-        let mut d = d.back(of, S::QueryKey::len(n), own)?;
+        let mut d = core.backward(of, gradients, &gqa.o, gqa.sinks.as_ref(), dy, self.window, around)?;
+        let mut d = d.back(of, S::QueryKey::len(n), around)?;
         if let (Some(kept), Some(q_norm), Some(k_norm)) = (norms, &gqa.q_norm, &gqa.k_norm) {
             let (q, k) = (d.q.again().reshaped(n), d.k.again().reshaped(n));
             let (q_rows, k_rows) = (kept.q_statistics.view(), kept.k_statistics.view());
@@ -643,8 +675,8 @@ impl<D: Device, S: Shapes, E: Format> Attention<D, S, E> {
         mut dx: ViewMut<'_, D, Context, S::Hidden, E>,
     ) -> Result<(), StepError> {
         let (room, device, n) = (of.room, of.room.device, of.room.lengths);
-        let mut d = core.backward(of, gradients, &mla.o, None, dy, 0)?;
-        let d = d.back(of, S::Rope::len(n), works.own.as_mut())?;
+        let mut d = core.backward(of, gradients, &mla.o, None, dy, 0, &mut works.around)?;
+        let d = d.back(of, S::Rope::len(n), &mut works.around)?;
         // Keys and values.
         elementwise::join_heads(device, works.up.view_mut(), d.k.view(), d.v.view(), n);
         gemm::weight(device, gradients.of(&mla.up), works.up.view(), works.latent.view());

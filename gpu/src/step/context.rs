@@ -6,7 +6,6 @@ use crate::comm::{Comm, Subject};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ledger::Direction;
 use crate::numerics::Numerics;
-use crate::ops::rope::Rope;
 use crate::ops::{elementwise, rms_norm};
 use crate::shapes::{Axis, Context as All, Lengths, One, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
@@ -113,12 +112,12 @@ impl<D: Memory> Context<'_, D> {
     pub(super) fn own_tokens(&self, out: &mut [i64], fill: impl FnOnce(&mut [i64])) {
         let n = self.room.lengths;
         if self.has_pieces() {
-            let (mut all, piece) = (vec![0; n.batch * n.keys], out.len() / n.batch);
+            let mut all = vec![0; n.batch * n.keys];
             fill(&mut all);
-            let first = usize::try_from(self.comm.place().cp).expect("ranks are addresses") * piece;
-            for (out, sequence) in out.chunks_exact_mut(piece).zip(all.chunks_exact(n.keys)) {
-                out.copy_from_slice(&sequence[first..][..piece]);
-            }
+            let pieces = all
+                .chunks_exact(n.keys)
+                .flat_map(|sequence| self.starts(self.cp()).map(move |start| &sequence[start..][..n.piece]));
+            out.chunks_exact_mut(n.piece).zip(pieces).for_each(|(out, piece)| out.copy_from_slice(piece));
         } else {
             fill(out);
         }
@@ -139,10 +138,6 @@ impl<D: Memory> Context<'_, D> {
             let rows = i64::try_from(self.real_rows()).expect("rows are numbers of 63 bits").max(1);
             tokens.iter_mut().filter(|token| **token >= 0).for_each(|token| *token %= rows);
         }
-    }
-
-    pub(super) fn rope(&self) -> Rope {
-        Rope { theta: self.numerics.rope_theta, pairs: self.numerics.rope_pairs, sequence: self.room.lengths.keys }
     }
 
     /// A norm, with the model's constant.

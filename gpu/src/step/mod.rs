@@ -14,6 +14,7 @@ mod moe;
 mod mtp;
 mod params;
 mod probe;
+mod ring;
 mod save;
 mod shared_out;
 mod sync;

@@ -1,6 +1,7 @@
-//! All heads of a rank's own tokens, where context-parallel ranks trade tokens for heads around attention.
+//! What context-parallel ranks have around attention: all heads of a rank's own tokens, where context-parallel ranks trade tokens for heads around attention.
 
 use super::context::Context as Ctx;
+use super::ring::Ring;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::attention::QkvMut;
 use crate::shapes::{Axis, Context, Dealt, One, Shapes, Times};
@@ -26,17 +27,33 @@ pub(super) struct OwnMut<'v, D: Memory, S: Shapes, K, W, E: Element> {
 pub(super) type Traded<'v, D, S, K, W, E> =
     QkvMut<'v, D, Dealt<<S as Shapes>::Heads>, Dealt<K>, W, <S as Shapes>::Value, E>;
 
+/// What context-parallel ranks have around attention, in both directions.
+pub(super) enum Around<D: Memory, S: Shapes, K, W, E: Element> {
+    /// Nothing: there is one.
+    Nothing,
+    /// They trade tokens for heads.
+    Trade(Own<D, S, K, W, E>),
+    /// They pass keys and values round.
+    Ring(Ring<D, S, K, W, E>),
+}
+
+impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Around<D, S, K, W, E> {
+    pub(super) fn new(of: &Ctx<'_, D>) -> Result<Self, StepError> {
+        Ok(match of.room.lengths {
+            n if n.trading_ranks > 1 => Self::Trade(Own::new(of)?),
+            n if n.ring_ranks > 1 => Self::Ring(Ring::new(of)?),
+            _ => Self::Nothing,
+        })
+    }
+}
+
 impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Own<D, S, K, W, E> {
-    /// Room for them; none where nothing is traded.
-    pub(super) fn new(of: &Ctx<'_, D>) -> Result<Option<Self>, StepError> {
-        if !of.trades() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
+    fn new(of: &Ctx<'_, D>) -> Result<Self, StepError> {
+        Ok(Self {
             q: of.room.take("query of own tokens")?,
             k: of.room.take("key of own tokens")?,
             v: of.room.take("value of own tokens")?,
-        }))
+        })
     }
 
     pub(super) fn view_mut(&mut self) -> OwnMut<'_, D, S, K, W, E> {
@@ -76,7 +93,6 @@ impl<D: Device> Ctx<'_, D> {
 
     fn first_dealt<A: Axis>(&self) -> usize {
         let n = self.room.lengths;
-        let place = usize::try_from(self.comm.place().cp).expect("ranks are addresses");
-        place % n.trading_ranks * Dealt::<A>::len(n)
+        self.cp() % n.trading_ranks * Dealt::<A>::len(n)
     }
 }

@@ -1,8 +1,8 @@
 //! The choices that random layouts must cover.
 
 use moe_model_core::spec::{
-    Accounting, Architecture, Attention, Bias, CorrectionBias, Dtype, Factor, Gqa, Kernel, Layout, QkNorm, Recompute,
-    Routing, Schedule, Spec, Zero, ZeroStage,
+    Accounting, Architecture, Attention, Bias, Context, CorrectionBias, Dtype, Factor, Gqa, Kernel, Layout, QkNorm,
+    Recompute, Routing, Schedule, Spec, Zero, ZeroStage,
 };
 
 pub(crate) type Choice = (&'static str, fn(&Architecture, &Layout) -> bool);
@@ -77,6 +77,12 @@ pub(crate) const ALL: &[Choice] = &[
     ("pieces and latents", |a, l| l.mesh.cp > 1 && q_rank(a).is_some()),
     ("pieces and modules that look further", |a, l| l.mesh.cp > 1 && a.mtp > 0),
     ("pieces and eager", |_, l| l.mesh.cp > 1 && kernel(l) == Some(Kernel::Eager)),
+    ("heads that are traded", |_, l| l.mesh.cp > 1 && l.mesh.context == Context::AllToAll),
+    ("pieces that go round", |_, l| l.mesh.cp > 1 && l.mesh.context == Context::Contiguous),
+    ("two pieces that go round", |_, l| l.mesh.cp > 1 && l.mesh.context == Context::Ring),
+    ("windows of pieces that go round", |a, l| {
+        l.mesh.cp > 1 && gqa(a).window > 0 && l.mesh.context != Context::AllToAll
+    }),
     ("pieces and all again", |_, l| l.mesh.cp > 1 && l.recompute == Recompute::Full),
     ("pieces and expert parallelism", |a, l| has_experts(a) && l.mesh.ep > 1 && l.mesh.cp > 1),
     ("gpipe", |_, l| l.mesh.pp > 1 && l.schedule == Schedule::Gpipe),

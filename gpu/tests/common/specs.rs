@@ -24,11 +24,11 @@ pub(crate) fn random(rng: &mut Rng) -> Spec {
 }
 
 fn mesh(rng: &mut Rng) -> Mesh {
-    let (tp, pp, cp) = (of(rng, &[1, 1, 2, 4]), of(rng, &[1, 1, 2, 3]), of(rng, &[1, 1, 1, 2, 4]));
+    let (tp, pp, cp) = (of(rng, &[1, 1, 2, 4]), of(rng, &[1, 1, 2, 3]), of(rng, &[1, 1, 2, 4]));
     Mesh {
         tp,
         cp,
-        context: if cp > 1 { Context::AllToAll } else { Context::Contiguous },
+        context: of(rng, &[Context::AllToAll, Context::Contiguous, Context::Ring]),
         pp,
         vpp: if pp > 1 { of(rng, &[0, 0, 2, 3]) } else { 0 },
         ep: of(rng, &[1, 1, 2, 4]),

@@ -74,6 +74,7 @@ nothing! {
         attend[X](M<'_, X>, M<'_, f32>, [R<'_, X>; 3], Option<R<'_, X>>, Shape);
         attend_backward[X]([M<'_, X>; 3], Option<M<'_, f32>>, M<'_, f32>, R<'_, X>, R<'_, X>, R<'_, f32>, [R<'_,
             X>; 3], Option<R<'_, X>>, Shape);
+        merge[X](M<'_, f32>, M<'_, f32>, R<'_, X>, R<'_, f32>, Shape);
         attend_eager[X](M<'_, X>, M<'_, X>, [R<'_, X>; 3], Option<R<'_, X>>, Shape);
         attend_eager_backward[X]([M<'_, X>; 3], Option<M<'_, f32>>, M<'_, X>, R<'_, X>, R<'_, X>, [R<'_, X>; 3],
             Shape);
@@ -88,6 +89,7 @@ nothing! {
     }
     Elementwise {
         add[X](M<'_, X>, R<'_, X>);
+        add_up[X](M<'_, f32>, R<'_, X>);
         gate_rows[X](M<'_, X>, R<'_, f32>, usize);
         gate_rows_backward[X](M<'_, X>, M<'_, f32>, R<'_, X>, R<'_, f32>, usize);
         copy_columns[X](M<'_, X>, Columns, R<'_, X>, Columns, usize);

@@ -49,7 +49,7 @@ impl Small {
     };
     #[doc(hidden)]
     pub const __BROKEN_MAIN: ::moe_model::__private::__LawSet = ::moe_model::__private::__LawSet::of([
-            39614081258430898737361453056, 128,
+            39614081258430898737361453056, 256,
         ])
         .broken(&Self::__SPEC_MAIN, [906694364710971881029633, 0]);
     ///Layout `Main` of [`Small`].
@@ -112,9 +112,9 @@ const _: () = {
             }
             dense_ffn_tp()
         };
-        const _: () = e(88, [1152921504606846976, 128]);
+        const _: () = e(88, [1152921504606846976, 256]);
         const _: () = e(101, [39614081257132168796771975168, 0]);
         const _: () = e(0, [0, 170141183460469231731687303715884105728]);
-        const _: () = __enforce_budget(173usize, B, S);
+        const _: () = __enforce_budget(174usize, B, S);
     }
 };

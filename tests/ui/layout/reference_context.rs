@@ -1,4 +1,4 @@
-// reference-context: a ring of ranks that each have a piece of a sequence.
+// reference-context: ranks that trade heads, and pass keys and values round beyond them.
 use moe_model::moe_model;
 
 moe_model! {
@@ -14,7 +14,7 @@ moe_model! {
     },
 
     layout Cluster: layout {
-        mesh: mesh { dp: 64, tp: 2, pp: 16, cp: 2, context: ring, ep: 64, sequence_parallel: on },
+        mesh: mesh { dp: 64, tp: 2, pp: 16, cp: 2, cp_inner: 2, context: hierarchical, ep: 64, sequence_parallel: on },
         stages: stages { first: 4, last: 1 },
         zero: optimizer,
         batch: batch { sequence: 4096, count: 32 },

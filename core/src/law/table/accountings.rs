@@ -5,7 +5,7 @@ use crate::key::Key;
 use crate::law::Quantity::{self, Just, Of, Product, Sum};
 use crate::law::Rule::{self, AtMost, Divides, Equal};
 use crate::law::{Law, When};
-use crate::spec::{Context, CorrectionBias, Dtype, LayerKind, QkNorm, Recompute, Schedule, ZeroGroups};
+use crate::spec::{Context, CorrectionBias, Dtype, Kernel, LayerKind, QkNorm, Recompute, Schedule, ZeroGroups};
 
 /// What the reference step cannot compute.
 const REFERENCE_LACKS: &[Key] = &[
@@ -55,9 +55,16 @@ pub(super) const LAWS: &[Law] = &[
     law(
         "reference-context",
         &[Key::MeshContext, Key::MeshCp],
-        Rule::OneOf(Key::MeshContext, &[Context::AllToAll as u64]),
+        Rule::OneOf(Key::MeshContext, &[Context::Contiguous as u64, Context::Ring as u64, Context::AllToAll as u64]),
         When::ReferenceContext,
-        "the context-parallel ranks of the reference step trade tokens for heads",
+        "context-parallel ranks of the reference step trade tokens for heads or pass keys and values round, not both",
+    ),
+    law(
+        "reference-ring",
+        &[Key::AccountingKernel, Key::MeshContext, Key::MeshCp],
+        Rule::OneOf(Key::AccountingKernel, &[Kernel::Flash as u64]),
+        When::ReferenceRing,
+        "attention to keys and values that come round is put together from parts, whose probabilities nobody keeps",
     ),
     law(
         "reference-etp",

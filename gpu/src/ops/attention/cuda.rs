@@ -9,7 +9,7 @@ use crate::shapes::Lengths;
 crate::cuda::launch::kernels! {
     fn attend[X]<X, X>(
         o: Out<X>, lse: Out<f32>, q: In<X>, k: In<X>, v: In<X>, sinks: MayIn<X>, queries: Wide, sequence: Narrow,
-        heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number,
+        heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number, ahead: Narrow,
     );
     fn attend_delta[X]<X, X>(
         delta: Out<f32>, d_o: In<X>, o: In<X>, queries: Wide, sequence: Narrow, heads: Narrow, value: Narrow,
@@ -19,11 +19,15 @@ crate::cuda::launch::kernels! {
     );
     fn attend_queries[X]<X, X>(
         dq: Out<X>, d_o: In<X>, lse: In<f32>, delta: In<f32>, q: In<X>, k: In<X>, v: In<X>, queries: Wide,
-        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number,
+        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number, ahead: Narrow,
     );
     fn attend_keys[X]<X, X>(
         dk: Out<X>, dv: Out<X>, d_o: In<X>, lse: In<f32>, delta: In<f32>, q: In<X>, k: In<X>, v: In<X>, keys: Wide,
-        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number,
+        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number, ahead: Narrow,
+    );
+    fn attend_merge[X]<X, X>(
+        o: Out<f32>, lse: Out<f32>, part: In<X>, part_lse: In<f32>, queries: Wide, sequence: Narrow, heads: Narrow,
+        value: Narrow,
     );
     fn eager[X]<X, X>(
         o: Out<X>, probabilities: Out<X>, q: In<X>, k: In<X>, v: In<X>, sinks: MayIn<X>, queries: Wide,
@@ -68,12 +72,12 @@ impl Attend for Cuda {
         shape: Shape,
     ) {
         shape.assert_lengths([q.len(), k.len(), v.len(), o.len()]);
-        let Shape { sequence, heads, kv_heads, width, value, window, scale, .. } = shape;
+        let Shape { sequence, heads, kv_heads, width, value, ahead, window, scale, .. } = shape;
         let n = shape.tokens() * heads;
         assert_eq!(lse.len(), n, "lse of an attention: a slice and its shape");
         assert!(sinks.is_none_or(|sinks| sinks.len() == heads), "a sink for each head");
         let blocks = Blocks::of(n, TILE).sharing(width + value + TILE);
-        attend(self, blocks, o, lse, q, k, v, sinks, n, sequence, heads, kv_heads, width, value, window, scale);
+        attend(self, blocks, o, lse, q, k, v, sinks, n, sequence, heads, kv_heads, width, value, window, scale, ahead);
     }
 
     fn attend_backward<X: Format>(
@@ -90,7 +94,7 @@ impl Attend for Cuda {
     ) {
         shape.assert_lengths([q.len(), k.len(), v.len(), o.len()]);
         shape.assert_lengths([dq.len(), dk.len(), dv.len(), d_o.len()]);
-        let Shape { batch, sequence, heads, kv_heads, width, value, window, scale } = shape;
+        let Shape { batch, sequence, heads, kv_heads, width, value, ahead, window, scale } = shape;
         let (n, keys) = (shape.tokens() * heads, shape.tokens() * kv_heads);
         assert!(lse.len() == n && delta.len() == n, "lse of an attention: a slice and its shape");
         attend_delta(self, Blocks::rows(n, value), delta.again(), d_o, o, n, sequence, heads, value);
@@ -102,12 +106,28 @@ impl Attend for Cuda {
         let blocks = Blocks::of(keys, TILE).sharing(most_shared(width, value));
         attend_keys(
             self, blocks, dk, dv, d_o, lse, delta, q, k, v, keys, sequence, heads, kv_heads, width, value, window,
-            scale,
+            scale, ahead,
         );
         let blocks = Blocks::of(n, TILE).sharing(2 * width + value + TILE);
         attend_queries(
             self, blocks, dq, d_o, lse, delta, q, k, v, n, sequence, heads, kv_heads, width, value, window, scale,
+            ahead,
         );
+    }
+
+    fn merge<X: Format>(
+        &self,
+        o: Mut<'_, Self, f32>,
+        lse: Mut<'_, Self, f32>,
+        part: Ref<'_, Self, X>,
+        part_lse: Ref<'_, Self, f32>,
+        shape: Shape,
+    ) {
+        let Shape { sequence, heads, value, .. } = shape;
+        let n = shape.tokens() * heads;
+        assert!(o.len() == n * value && part.len() == n * value, "outputs of an attention: slices and their shape");
+        assert!(lse.len() == n && part_lse.len() == n, "lse of an attention: a slice and its shape");
+        attend_merge(self, Blocks::rows(n, value), o, lse, part, part_lse, n, sequence, heads, value);
     }
 
     fn attend_eager<X: Format>(
@@ -156,7 +176,7 @@ impl Attend for Cuda {
     ) {
         shape.assert_lengths([q.len(), k.len(), v.len(), d_o.len()]);
         shape.assert_lengths([dq.len(), dk.len(), dv.len(), d_o.len()]);
-        let Shape { batch, sequence, heads, kv_heads, width, value, window, scale } = shape;
+        let Shape { batch, sequence, heads, kv_heads, width, value, window, scale, .. } = shape;
         let (n, keys) = (shape.tokens() * heads, shape.tokens() * kv_heads);
         let squares = n * sequence;
         assert!(probabilities.len() == squares && d_scores.len() == squares, "probabilities: a slice and its shape");

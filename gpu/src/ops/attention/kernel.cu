@@ -10,17 +10,27 @@
 struct Sizes {
     u32 sequence, heads, kv_heads, width, value, window;
     f32 scale;
+    // Queries are so many tokens further than keys, where these are of an earlier piece of their sequence.
+    u32 ahead;
 
     INLINE_MEMBER u64 row(u64 batch, u32 token, u32 of, u32 head) const {
         return (batch * sequence + token) * of + head;
     }
-    // Keys that a query sees begin here and end with its own.
+    // Keys that a query sees begin here, and end in front of the other.
     INLINE_MEMBER u32 first_key(u32 query) const {
-        return window && query + 1 > window ? query + 1 - window : 0;
+        u32 end = query + ahead + 1;
+        return window && end > window ? end - window : 0;
     }
-    // Queries that see a key begin with its own and end here.
-    INLINE_MEMBER u32 last_query(u32 key) const {
-        return window && window < sequence - key ? key + window : sequence;
+    INLINE_MEMBER u32 end_key(u32 query) const {
+        return min(query + ahead + 1, sequence);
+    }
+    // Queries that see a key begin here, and end in front of the other.
+    INLINE_MEMBER u32 first_query(u32 key) const {
+        return key > ahead ? key - ahead : 0;
+    }
+    INLINE_MEMBER u32 end_query(u32 key) const {
+        if (!window || window >= sequence + ahead - key) return sequence;
+        return key + window > ahead ? key + window - ahead : 0;
     }
 };
 
@@ -51,10 +61,11 @@ template <class T> INLINE f32 dot_of(const T *a, const T *b, u32 n) {
 
 KERNEL attend(
     X *o, f32 *lse, const X *q, const X *k, const X *v, const X *sinks, u64 queries, u32 sequence, u32 heads,
-    u32 kv_heads, u32 width, u32 value, u32 window, f32 scale
+    u32 kv_heads, u32 width, u32 value, u32 window, f32 scale,
+    u32 ahead
 ) {
     extern __shared__ f32 shared[];
-    Sizes sizes = {sequence, heads, kv_heads, width, value, window, scale};
+    Sizes sizes = {sequence, heads, kv_heads, width, value, window, scale, ahead};
     f32 *row = shared, *sums = row + width, *factors = sums + value;
     for ROWS(number, queries) {
         Query query(number, sizes);
@@ -64,10 +75,11 @@ KERNEL attend(
         f32 max = sinks ? to(sinks[query.head]) : -INFINITE;
         f32 total = sinks ? 1.0f : 0.0f;
         __syncthreads();
-        for (u32 first = sizes.first_key(query.token); first <= query.token; first += TILE) {
+        u32 end = sizes.end_key(query.token);
+        for (u32 first = sizes.first_key(query.token); first < end; first += TILE) {
             u32 key = first + threadIdx.x;
             f32 score = -INFINITE;
-            if (key <= query.token) {
+            if (key < end) {
                 score = scale * dot(row, k + sizes.row(query.batch, key, kv_heads, query.kv_head) * width, width);
             }
             f32 new_max = fmaxf(max, block_max(score));
@@ -76,7 +88,7 @@ KERNEL attend(
             factors[threadIdx.x] = factor;
             total = total * shrink + block_sum(factor);
             max = new_max;
-            u32 keys = min(query.token + 1 - first, (u32)TILE);
+            u32 keys = min(end - first, (u32)TILE);
             const X *values = v + sizes.row(query.batch, first, kv_heads, query.kv_head) * value;
             for COLUMNS(i, value) {
                 f32 sum = sums[i] * shrink;
@@ -86,8 +98,27 @@ KERNEL attend(
             __syncthreads();
         }
         X *out = o + sizes.row(query.batch, query.token, heads, query.head) * value;
-        for COLUMNS(i, value) set(out[i], sums[i] / total);
+        for COLUMNS(i, value) set(out[i], total > 0.0f ? sums[i] / total : 0.0f);
         if (threadIdx.x == 0) lse[number] = max + logf(total);
+    }
+}
+
+// o and lse of some keys take in those of others.
+KERNEL attend_merge(
+    f32 *o, f32 *lse, const X *part, const f32 *part_lse, u64 queries, u32 sequence, u32 heads, u32 value
+) {
+    for ROWS(number, queries) {
+        u64 batch = number / sequence / heads;
+        u64 at = ((batch * sequence + number % sequence) * heads + number / sequence % heads) * value;
+        f32 some = lse[number], others = part_lse[number];
+        f32 max = fmaxf(some, others);
+        __syncthreads();
+        // There may be none that are seen.
+        if (max == -INFINITE) continue;
+        f32 all = max + logf(expf(some - max) + expf(others - max));
+        f32 keep = expf(some - all), take = expf(others - all);
+        for COLUMNS(i, value) o[at + i] = o[at + i] * keep + to(part[at + i]) * take;
+        if (threadIdx.x == 0) lse[number] = all;
     }
 }
 
@@ -122,10 +153,11 @@ KERNEL attend_sinks(
 // dq, a query to a block.
 KERNEL attend_queries(
     X *dq, const X *d_o, const f32 *lse, const f32 *delta, const X *q, const X *k, const X *v, u64 queries,
-    u32 sequence, u32 heads, u32 kv_heads, u32 width, u32 value, u32 window, f32 scale
+    u32 sequence, u32 heads, u32 kv_heads, u32 width, u32 value, u32 window, f32 scale,
+    u32 ahead
 ) {
     extern __shared__ f32 shared[];
-    Sizes sizes = {sequence, heads, kv_heads, width, value, window, scale};
+    Sizes sizes = {sequence, heads, kv_heads, width, value, window, scale, ahead};
     f32 *row = shared, *d_row = row + width, *sums = d_row + value, *factors = sums + width;
     for ROWS(number, queries) {
         Query query(number, sizes);
@@ -137,17 +169,18 @@ KERNEL attend_queries(
         }
         for COLUMNS(i, value) d_row[i] = to(d_o[at * value + i]);
         __syncthreads();
-        for (u32 first = sizes.first_key(query.token); first <= query.token; first += TILE) {
+        u32 end = sizes.end_key(query.token);
+        for (u32 first = sizes.first_key(query.token); first < end; first += TILE) {
             u32 key = first + threadIdx.x;
             f32 factor = 0.0f;
-            if (key <= query.token) {
+            if (key < end) {
                 u64 of_key = sizes.row(query.batch, key, kv_heads, query.kv_head);
                 f32 p = expf(scale * dot(row, k + of_key * width, width) - lse[number]);
                 factor = p * (dot(d_row, v + of_key * value, value) - delta[number]) * scale;
             }
             factors[threadIdx.x] = factor;
             __syncthreads();
-            u32 keys = min(query.token + 1 - first, (u32)TILE);
+            u32 keys = min(end - first, (u32)TILE);
             const X *rows = k + sizes.row(query.batch, first, kv_heads, query.kv_head) * width;
             for COLUMNS(i, width) {
                 f32 sum = sums[i];
@@ -163,10 +196,11 @@ KERNEL attend_queries(
 // dk and dv, a key of one of their heads to a block: number = (batch * kv_heads + kv_head) * sequence + key.
 KERNEL attend_keys(
     X *dk, X *dv, const X *d_o, const f32 *lse, const f32 *delta, const X *q, const X *k, const X *v, u64 keys,
-    u32 sequence, u32 heads, u32 kv_heads, u32 width, u32 value, u32 window, f32 scale
+    u32 sequence, u32 heads, u32 kv_heads, u32 width, u32 value, u32 window, f32 scale,
+    u32 ahead
 ) {
     extern __shared__ f32 shared[];
-    Sizes sizes = {sequence, heads, kv_heads, width, value, window, scale};
+    Sizes sizes = {sequence, heads, kv_heads, width, value, window, scale, ahead};
     f32 *k_row = shared, *v_row = k_row + width, *k_sums = v_row + value, *v_sums = k_sums + width;
     f32 *d_scores = v_sums + value, *factors = d_scores + TILE;
     u32 group = heads / kv_heads;
@@ -184,10 +218,10 @@ KERNEL attend_keys(
             v_sums[i] = 0.0f;
         }
         __syncthreads();
-        u32 last = sizes.last_query(key);
+        u32 last = sizes.end_query(key);
         for (u32 head = kv_head * group; head < (kv_head + 1) * group; head++) {
             u64 of_head = (batch * heads + head) * sequence;
-            for (u32 first = key; first < last; first += TILE) {
+            for (u32 first = sizes.first_query(key); first < last; first += TILE) {
                 u32 query = first + threadIdx.x;
                 f32 p = 0.0f, d_score = 0.0f;
                 if (query < last) {
@@ -302,7 +336,7 @@ KERNEL eager_keys(
         u32 key = (u32)(number % sequence), kv_head = (u32)(number / sequence % kv_heads);
         u64 batch = number / sequence / kv_heads;
         u64 at = sizes.row(batch, key, kv_heads, kv_head);
-        u32 last = sizes.last_query(key);
+        u32 last = sizes.end_query(key);
         for COLUMNS(i, width + value) {
             bool is_key = i < width;
             u32 column = is_key ? i : i - width;

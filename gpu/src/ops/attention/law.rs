@@ -20,6 +20,10 @@ operation! {
             gradients: [Mut<'_, Self, X>; 3], d_sinks: Option<Mut<'_, Self, f32>>, delta: Mut<'_, Self, f32>,
             d_o: Ref<'_, Self, X>, o: Ref<'_, Self, X>, lse: Ref<'_, Self, f32>, inputs: [Ref<'_, Self, X>; 3],
             sinks: Option<Ref<'_, Self, X>>, shape: Shape);
+        /// The output of some keys, and its log-sum-exp, take in those of others.
+        fn merge[X: Format](
+            o: Mut<'_, Self, f32>, lse: Mut<'_, Self, f32>, part: Ref<'_, Self, X>, part_lse: Ref<'_, Self, f32>,
+            shape: Shape);
         /// The output, and all probabilities.
         fn attend_eager[X: Format](
             o: Mut<'_, Self, X>, probabilities: Mut<'_, Self, X>, inputs: [Ref<'_, Self, X>; 3],
@@ -75,6 +79,17 @@ impl Attend for Host {
             scratch,
             threads,
         );
+    }
+
+    fn merge<X: Format>(
+        &self,
+        o: Mut<'_, Self, f32>,
+        lse: Mut<'_, Self, f32>,
+        part: Ref<'_, Self, X>,
+        part_lse: Ref<'_, Self, f32>,
+        shape: Shape,
+    ) {
+        super::host::merge(o.slice(), lse.slice(), part.slice(), part_lse.slice(), &shape);
     }
 
     fn attend_eager<X: Format>(

@@ -27,7 +27,9 @@ pub struct Shape {
     pub width: usize,
     /// The width of a value.
     pub value: usize,
-    /// Query i sees keys j <= i with i - j < window; 0 is no window.
+    /// How many tokens further queries are than keys: none of one sequence, more where keys are of an earlier piece of it.
+    pub ahead: usize,
+    /// Query i sees keys j <= i + ahead with i + ahead - j < window; 0 is no window.
     pub window: usize,
     /// The factor of the logits, but for a sink; not negative.
     pub scale: f32,
@@ -42,14 +44,26 @@ impl Shape {
 
     /// The keys that a query sees.
     fn keys_of(&self, query: usize) -> Range<usize> {
-        let first = if self.window == 0 { 0 } else { (query + 1).saturating_sub(self.window) };
-        first..query + 1
+        let last = query + self.ahead + 1;
+        let first = if self.window == 0 { 0 } else { last.saturating_sub(self.window) };
+        first.min(self.sequence)..last.min(self.sequence)
     }
 
     /// The queries that see a key.
     fn queries_of(&self, key: usize) -> Range<usize> {
-        let last = if self.window == 0 { self.sequence } else { self.sequence.min(key + self.window) };
-        key..last
+        let first = key.saturating_sub(self.ahead);
+        let last = if self.window == 0 { self.sequence } else { (key + self.window).saturating_sub(self.ahead) };
+        first..last.min(self.sequence)
+    }
+
+    /// The keys that some of a range of queries see, some of which there are.
+    fn keys_of_all(&self, queries: &Range<usize>) -> Range<usize> {
+        self.keys_of(queries.start).start..self.keys_of(queries.end - 1).end
+    }
+
+    /// The queries that see some of a range of keys, some of which there are.
+    fn queries_of_all(&self, keys: &Range<usize>) -> Range<usize> {
+        self.queries_of(keys.start).start..self.queries_of(keys.end - 1).end
     }
 
     /// Heads of queries that share a head of keys.
@@ -79,13 +93,15 @@ mod tests {
 
     #[test]
     fn keys_and_queries_see_each_other() {
-        for window in [0, 1, 3, 20] {
-            let shape = Shape { batch: 1, sequence: 9, heads: 1, kv_heads: 1, width: 1, value: 1, window, scale: 1.0 };
+        for (window, ahead) in [0, 1, 3, 12, 20].into_iter().flat_map(|window| [(window, 0), (window, 9), (window, 18)])
+        {
+            let one =
+                Shape { batch: 1, sequence: 9, heads: 1, kv_heads: 1, width: 1, value: 1, window, ahead, scale: 1.0 };
             for query in 0..9 {
                 for key in 0..9 {
-                    let sees = key <= query && (window == 0 || query - key < window);
-                    assert_eq!(shape.keys_of(query).contains(&key), sees, "{window}: {query} {key}");
-                    assert_eq!(shape.queries_of(key).contains(&query), sees, "{window}: {query} {key}");
+                    let sees = key <= query + ahead && (window == 0 || query + ahead - key < window);
+                    assert_eq!(one.keys_of(query).contains(&key), sees, "{window} {ahead}: {query} {key}");
+                    assert_eq!(one.queries_of(key).contains(&query), sees, "{window} {ahead}: {query} {key}");
                 }
             }
         }

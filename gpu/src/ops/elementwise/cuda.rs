@@ -7,6 +7,7 @@ use crate::device::{Format, Mut, Ref};
 
 crate::cuda::launch::kernels! {
     fn add[X]<X, X>(y: Out<X>, x: In<X>, n: Wide);
+    fn add_up[X]<X, X>(y: Out<f32>, x: In<X>, n: Wide);
     fn gate_rows[X]<X, X>(y: Out<X>, gate: In<f32>, rows: Wide, width: Narrow);
     fn gate_rows_backward[X]<X, X>(
         dy: Out<X>, d_gate: Out<f32>, ungated: In<X>, gate: In<f32>, rows: Wide, width: Narrow,
@@ -26,6 +27,12 @@ impl Elementwise for Cuda {
         let n = y.len();
         assert_eq!(n, x.len(), "y += x: slices of one length");
         add(self, Blocks::elements(n), y, x, n);
+    }
+
+    fn add_up<X: Format>(&self, y: Mut<'_, Self, f32>, x: Ref<'_, Self, X>) {
+        let n = y.len();
+        assert_eq!(n, x.len(), "y += x: slices of one length");
+        add_up(self, Blocks::elements(n), y, x, n);
     }
 
     fn gate_rows<X: Format>(&self, y: Mut<'_, Self, X>, gate: Ref<'_, Self, f32>, width: usize) {

@@ -6,7 +6,7 @@ use crate::ops::activation::host::sigmoid;
 use crate::ops::columns;
 
 /// y `[n]` += x `[n]`.
-pub fn add<T: Float>(y: &mut [T], x: &[T]) {
+pub fn add<T: Float, S: Float>(y: &mut [T], x: &[S]) {
     assert_eq!(y.len(), x.len(), "y += x: slices of one length");
     for (y, x) in y.iter_mut().zip(x) {
         *y = T::of_f32(y.to_f32() + x.to_f32());

@@ -4,6 +4,10 @@ KERNEL add(X *y, const X *x, u64 n) {
     for EACH(i, n) set(y[i], to(y[i]) + to(x[i]));
 }
 
+KERNEL add_up(f32 *y, const X *x, u64 n) {
+    for EACH(i, n) y[i] += to(x[i]);
+}
+
 // y [rows, width] *= sigmoid(gate [rows])
 KERNEL gate_rows(X *y, const f32 *gate, u64 rows, u32 width) {
     for ROWS(row, rows) {

@@ -10,6 +10,8 @@ operation! {
     Elementwise {
         /// y += x.
         fn add[X: Format](y: Mut<'_, Self, X>, x: Ref<'_, Self, X>);
+        /// y += x, in fp32.
+        fn add_up[X: Format](y: Mut<'_, Self, f32>, x: Ref<'_, Self, X>);
         /// Rows times the sigmoid of their gate.
         fn gate_rows[X: Format](y: Mut<'_, Self, X>, gate: Ref<'_, Self, f32>, width: usize);
         /// dy becomes the gradient of what was gated; that of the gate is written.
@@ -26,6 +28,10 @@ operation! {
 
 impl Elementwise for Host {
     fn add<X: Format>(&self, y: Mut<'_, Self, X>, x: Ref<'_, Self, X>) {
+        super::host::add(y.slice(), x.slice());
+    }
+
+    fn add_up<X: Format>(&self, y: Mut<'_, Self, f32>, x: Ref<'_, Self, X>) {
         super::host::add(y.slice(), x.slice());
     }
 

@@ -8,7 +8,7 @@ use crate::device::{Format, Mut};
 crate::cuda::launch::kernels! {
     fn rotate[X]<X, X>(
         x: Out<X>, frequencies: In<f32>, tokens: Wide, heads: Narrow, width: Narrow, offset: Narrow, pairs: Narrow,
-        sequence: Narrow, interleaves: Flag, back: Flag,
+        start: Narrow, sequence: Narrow, interleaves: Flag, back: Flag,
     );
 }
 
@@ -29,8 +29,22 @@ impl Rotate for Cuda {
         let (tokens, pairs) = (x.len() / row, rotary / 2);
         let (blocks, interleaves) = (Blocks::rows(tokens, heads * pairs), rope.pairs == Pairs::Interleaved);
         self.frequencies(&rope, rotary, |frequencies| {
-            let sequence = rope.sequence;
-            rotate(self, blocks, x, frequencies, tokens, heads, width, offset, pairs, sequence, interleaves, back);
+            let (start, sequence) = (rope.start, rope.sequence);
+            rotate(
+                self,
+                blocks,
+                x,
+                frequencies,
+                tokens,
+                heads,
+                width,
+                offset,
+                pairs,
+                start,
+                sequence,
+                interleaves,
+                back,
+            );
         });
     }
 }

@@ -18,7 +18,7 @@ pub fn rotate<T: Float>(
     assert!(rotary.is_multiple_of(2) && offset + rotary <= width, "{rotary} of {width} dimensions from {offset}");
     assert!(heads > 0 && width > 0 && x.len().is_multiple_of(heads * width), "x of a rotation: a slice and its shape");
     for (token, x) in x.chunks_exact_mut(heads * width).enumerate() {
-        let position = count(token % rope.sequence);
+        let position = count(rope.start + token % rope.sequence);
         for pair in 0..rotary / 2 {
             let (sin, cos) = (position * rope.frequency(pair, rotary)).sin_cos();
             let sin = if inverse { -sin } else { sin };
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn angles_and_pairs() {
-        let rope = Rope { theta: 100.0, pairs: Pairs::Half, sequence: 2 };
+        let rope = Rope { theta: 100.0, pairs: Pairs::Half, start: 0, sequence: 2 };
         // Frequencies 1 and 100^(-2/4) = 0.1; tokens 0 and 2 are at position 0, 1 and 3 at position 1.
         let (c0, s0, c1, s1) = (1_f32.cos(), 1_f32.sin(), 0.1_f32.cos(), 0.1_f32.sin());
         let x = [9.0, 1.0, 2.0, 3.0, 4.0, 8.0].repeat(4);
@@ -65,7 +65,7 @@ mod tests {
     fn every_head_turns_alike_and_the_inverse_is_the_gradient() {
         let mut rng = fastrand::Rng::with_seed(8);
         for pairs in [Pairs::Half, Pairs::Interleaved] {
-            let rope = Rope { theta: 1e4, pairs, sequence: 3 };
+            let rope = Rope { theta: 1e4, pairs, start: 5, sequence: 3 };
             let (heads, width, offset, rotary) = (3, 7, 1, 6);
             let x = random(&mut rng, 6 * heads * width);
             let turn = |x: &[f32], inverse| {

@@ -21,13 +21,13 @@ INLINE void sine_cosine(f32 angle, f32 &sine, f32 &cosine) {
     if (quadrant == 1 || quadrant == 2) cosine = -cosine;
 }
 
-// Dimensions offset .. offset + 2 pairs of every head of x [tokens, heads, width]; token t is at position t % sequence.
+// Dimensions offset .. offset + 2 pairs of every head of x [tokens, heads, width]; token t is at position start + t % sequence.
 KERNEL rotate(
-    X *x, const f32 *frequencies, u64 tokens, u32 heads, u32 width, u32 offset, u32 pairs, u32 sequence,
-    u32 interleaves, u32 back
+    X *x, const f32 *frequencies, u64 tokens, u32 heads, u32 width, u32 offset, u32 pairs, u32 start,
+    u32 sequence, u32 interleaves, u32 back
 ) {
     for ROWS(token, tokens) {
-        f32 position = (f32)(u32)(token % sequence);
+        f32 position = (f32)(start + (u32)(token % sequence));
         for COLUMNS(i, heads * pairs) {
             u32 head = i / pairs, pair = i % pairs;
             f32 sine, cosine;

@@ -25,7 +25,9 @@ pub struct Rope {
     pub theta: f32,
     /// Which dimensions are a pair.
     pub pairs: Pairs,
-    /// The length of a sequence: the position of token t is t % sequence.
+    /// The position of the first token: that of a later piece of a sequence is not 0.
+    pub start: usize,
+    /// The length of a sequence, or of a piece: the position of token t is start + t % sequence.
     pub sequence: usize,
 }
 

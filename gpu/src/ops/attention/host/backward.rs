@@ -124,7 +124,7 @@ impl<T: Float> Pass<'_, T> {
             dk_sums.fill(0.0);
             dv_sums.fill(0.0);
             for index in kv_head * group..(kv_head + 1) * group {
-                for queries in tiles(keys.start..self.shape.queries_of(keys.end - 1).end) {
+                for queries in tiles(self.shape.queries_of_all(&keys)) {
                     let (probabilities, d_scores, scratch) =
                         self.tile((batch, index), queries.clone(), keys.clone(), scratch);
                     let do_ = head(self.do_, self.shape, (heads, value), (batch, queries.start, index));
@@ -147,7 +147,7 @@ impl<T: Float> Pass<'_, T> {
         let (sums, scratch) = scratch.split_at_mut(TILE * width);
         for queries in tiles(range.clone()) {
             sums.fill(0.0);
-            for keys in tiles(self.shape.keys_of(queries.start).start..queries.end) {
+            for keys in tiles(self.shape.keys_of_all(&queries)) {
                 let (_, d_scores, scratch) = self.tile((batch, index), queries.clone(), keys.clone(), scratch);
                 let k = head(self.k, self.shape, (kv_heads, width), (batch, keys.start, index / self.shape.group()));
                 add_product(sums, View::rows(d_scores, keys.len()), k, (queries.len(), width, keys.len()), scratch);

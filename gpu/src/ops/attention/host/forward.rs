@@ -84,7 +84,7 @@ impl<T: Float> Head<'_, T> {
         total.fill(if self.sink.is_some() { 1.0 } else { 0.0 });
         let q = head(self.q, self.shape, (heads, width), (self.batch, queries.start, self.index));
         let kv_head = self.index / self.shape.group();
-        for keys in tiles(self.shape.keys_of(queries.start).start..queries.end) {
+        for keys in tiles(self.shape.keys_of_all(&queries)) {
             let k = head(self.k, self.shape, (kv_heads, width), (self.batch, keys.start, kv_head));
             let v = head(self.v, self.shape, (kv_heads, value), (self.batch, keys.start, kv_head));
             set_product(scores, q, k.transposed(), (rows, keys.len(), width), scratch);
@@ -99,7 +99,8 @@ impl<T: Float> Head<'_, T> {
         for (row, o) in o.chunks_exact_mut(heads * value).enumerate() {
             let o = &mut o[self.index * value..][..value];
             for (o, sum) in o.iter_mut().zip(&sums[row * value..]) {
-                *o = T::of_f32(sum / total[row]);
+                // A query may see no key of an earlier piece.
+                *o = T::of_f32(if total[row] > 0.0 { sum / total[row] } else { 0.0 });
             }
             lse[row] = max[row] + total[row].ln();
         }

@@ -3,6 +3,7 @@
 mod backward;
 mod eager;
 mod forward;
+mod merge;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -11,3 +12,4 @@ mod tile;
 pub use backward::{backward, backward_scratch_len};
 pub use eager::{backward_eager, eager_scratch_len, forward_eager};
 pub use forward::{forward, forward_scratch_len};
+pub use merge::merge;

@@ -3,12 +3,15 @@
 use super::tile::TILE;
 use super::{
     backward, backward_eager, backward_scratch_len, eager_scratch_len, forward, forward_eager, forward_scratch_len,
+    merge,
 };
 use crate::ops::attention::Shape;
 use crate::ops::testing::{assert_close, assert_gradient, assert_same, random, rounded, weighted, widened};
 use crate::{Bf16, Float};
+use core::ops::Range;
 
-const PLAIN: Shape = Shape { batch: 2, sequence: 5, heads: 2, kv_heads: 1, width: 3, value: 2, window: 0, scale: 0.7 };
+const PLAIN: Shape =
+    Shape { batch: 2, sequence: 5, heads: 2, kv_heads: 1, width: 3, value: 2, ahead: 0, window: 0, scale: 0.7 };
 
 /// Random q, k, v, gradient of o, and sinks.
 struct Case<T> {
@@ -49,6 +52,11 @@ impl<T: Float> Case<T> {
 
     fn tiled(&self, threads: usize) -> Result<T> {
         let (o, lse) = self.forward_tiled(threads);
+        self.gradients(&o, &lse, threads)
+    }
+
+    /// From the output, and what it keeps.
+    fn gradients(&self, o: &[T], lse: &[f32], threads: usize) -> Result<T> {
         let nan = |x: &[T]| vec![T::of_f32(f32::NAN); x.len()];
         let (mut dq, mut dk, mut dv) = (nan(&self.q), nan(&self.k), nan(&self.v));
         let mut dsinks = vec![0.5; self.shape.heads];
@@ -61,8 +69,8 @@ impl<T: Float> Case<T> {
             Some(&mut dsinks),
             &mut delta,
             &self.do_,
-            &o,
-            &lse,
+            o,
+            lse,
             &self.q,
             &self.k,
             &self.v,
@@ -71,7 +79,7 @@ impl<T: Float> Case<T> {
             &mut scratch,
             threads,
         );
-        Result { o, dq, dk, dv, dsinks }
+        Result { o: o.to_vec(), dq, dk, dv, dsinks }
     }
 
     fn forward_eager(&self, threads: usize) -> (Vec<T>, Vec<T>) {
@@ -109,6 +117,19 @@ impl<T: Float> Case<T> {
     }
 }
 
+impl Result<f32> {
+    /// Takes in the gradients of some queries and keys of a sequence.
+    fn add(&mut self, part: &Self, tokens: usize, [queries, keys]: [&Range<usize>; 2]) {
+        let parts = [(&mut self.dq, &part.dq, queries), (&mut self.dk, &part.dk, keys), (&mut self.dv, &part.dv, keys)];
+        for (all, part, at) in parts {
+            let first = at.start * (all.len() / tokens);
+            all[first..].iter_mut().zip(part).for_each(|(all, part)| *all += part);
+        }
+        // Each has begun at half.
+        self.dsinks.iter_mut().zip(&part.dsinks).for_each(|(all, part)| *all += part - 0.5);
+    }
+}
+
 impl<T: Float> Result<T> {
     #[track_caller]
     fn assert_close(&self, other: &Self, tolerance: f32) {
@@ -128,7 +149,8 @@ impl<T: Float> Result<T> {
 #[test]
 fn probabilities_by_hand() {
     // Two tokens, q = k = 1 and 2, values 1 and 3. Query 1 scores 2 and 4 times 0.5: 1 and 2.
-    let shape = Shape { batch: 1, sequence: 2, heads: 1, kv_heads: 1, width: 1, value: 1, window: 0, scale: 0.5 };
+    let shape =
+        Shape { batch: 1, sequence: 2, heads: 1, kv_heads: 1, width: 1, value: 1, ahead: 0, window: 0, scale: 0.5 };
     let x = vec![1.0_f32, 2.0];
     let case = Case { shape, q: x.clone(), k: x, v: vec![1.0, 3.0], do_: vec![0.0; 2], sinks: None };
     let second = 1.0 / (1.0 + (-1_f32).exp());
@@ -182,7 +204,7 @@ fn tiles_are_the_definition() {
     for sequence in [1, 5, TILE - 1, TILE, TILE + 1, 2 * TILE + 7] {
         for window in [0, 1, 6, TILE + 10] {
             for (heads, kv_heads, width, value) in [(1, 1, 4, 4), (4, 2, 5, 3), (3, 1, 12, 20)] {
-                let shape = Shape { batch: 2, sequence, heads, kv_heads, width, value, window, scale: 0.9 };
+                let shape = Shape { batch: 2, sequence, heads, kv_heads, width, value, ahead: 0, window, scale: 0.9 };
                 let case = Case::<f32>::new(&mut rng, shape, sinks);
                 case.tiled(1).assert_close(&case.eager(1), 1e-5);
                 sinks = !sinks;
@@ -241,5 +263,58 @@ fn nothing_to_do() {
         let case = Case::<f32>::new(&mut fastrand::Rng::with_seed(27), shape, true);
         assert_same("dsinks", &case.tiled(1).dsinks, &[0.5; 2]);
         assert_same("dsinks", &case.eager(1).dsinks, &[0.5; 2]);
+    }
+}
+
+/// Rows of some tokens of one sequence.
+fn rows<T: Copy>(x: &[T], tokens: usize, piece: Range<usize>) -> Vec<T> {
+    let width = x.len() / tokens;
+    x[piece.start * width..piece.end * width].to_vec()
+}
+
+/// What queries of each piece make of the keys of each is, put together, what all make of all; and so are gradients.
+#[test]
+fn pieces_make_the_whole() {
+    let mut rng = fastrand::Rng::with_seed(11);
+    let piece = 7;
+    for (window, sinks) in [0, 3, 9, 17].into_iter().flat_map(|window| [(window, false), (window, true)]) {
+        let shape = Shape { batch: 1, sequence: 3 * piece, window, heads: 4, kv_heads: 2, ..PLAIN };
+        let case: Case<f32> = Case::new(&mut rng, shape, sinks);
+        let (expected, (_, lse)) = (case.tiled(1), case.forward_tiled(1));
+        let lse_of =
+            |at: &Range<usize>| lse.chunks(shape.sequence).flat_map(|head| head[at.clone()].to_vec()).collect();
+        let zeros = |x: &[f32]| vec![0.0; x.len()];
+        let [dq, dk, dv, o] = [&case.q, &case.k, &case.v, &case.do_].map(|x| zeros(x));
+        let mut got = Result { o, dq, dk, dv, dsinks: vec![0.5; 4] };
+        for queries in (0..3).map(|number| number * piece..(number + 1) * piece) {
+            let of = |keys: Range<usize>| {
+                let cut = |x: &[f32], at: &Range<usize>| rows(x, shape.sequence, at.clone());
+                Case {
+                    shape: Shape { sequence: piece, ahead: queries.start - keys.start, ..shape },
+                    q: cut(&case.q, &queries),
+                    k: cut(&case.k, &keys),
+                    v: cut(&case.v, &keys),
+                    do_: cut(&case.do_, &queries),
+                    sinks: case.sinks.clone().filter(|_| keys == queries),
+                }
+            };
+            let (mut all, mut all_lse) = of(queries.clone()).forward_tiled(1);
+            for keys in (0..queries.start / piece).map(|number| number * piece..(number + 1) * piece) {
+                let (part, part_lse) = of(keys.clone()).forward_tiled(1);
+                merge(&mut all, &mut all_lse, &part, &part_lse, &Shape { sequence: piece, ..shape });
+            }
+            let whole: Vec<f32> = lse_of(&queries);
+            assert_close("lse", &all_lse, &whole, 1e-6);
+            for keys in (0..=queries.start / piece).map(|number| number * piece..(number + 1) * piece) {
+                let part = of(keys.clone()).gradients(&all, &all_lse, 1);
+                got.add(&part, shape.sequence, [&queries, &keys]);
+            }
+            let width = all.len() / piece;
+            got.o[queries.start * width..queries.end * width].copy_from_slice(&all);
+        }
+        if !sinks {
+            got.dsinks.clone_from(&expected.dsinks);
+        }
+        got.assert_close(&expected, 2e-6);
     }
 }
