@@ -135,4 +135,6 @@ fn a_layout_that_cannot_be_is_refused() {
     let (code, _, stderr) = EXAMPLE.run(&["--dp", "3"]);
     assert_eq!(code, 2);
     assert!(stderr.contains("`--dp 3` does not divide the 2 sequences of the batch"), "{stderr}");
+    let (code, _, stderr) = EXAMPLE.run(&["--nccl"]);
+    assert_eq!((code, stderr.as_str()), (2, "error: `--nccl` needs a build with feature `cuda`\n"));
 }

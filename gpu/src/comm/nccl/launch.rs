@@ -32,7 +32,7 @@ pub enum NoWorld {
         /// Its value; empty where it is not there.
         value: String,
         /// What it has to be.
-        expected: &'static str,
+        expected: String,
     },
     /// Rank 0 cannot be reached, or cannot listen.
     Unreachable(String),
@@ -85,7 +85,7 @@ impl Launch {
             };
             match value.parse::<u64>() {
                 Ok(number) if number < most => Ok(number),
-                _ => Err(NoWorld::Variable { name, value, expected }),
+                _ => Err(NoWorld::Variable { name, value, expected: expected.to_owned() }),
             }
         };
         let size = number("WORLD_SIZE", None, u64::from(u32::MAX))?;
@@ -93,8 +93,12 @@ impl Launch {
         let device = usize::try_from(number("LOCAL_RANK", None, u64::from(u32::MAX))?).unwrap_or(usize::MAX);
         let port = number("MASTER_PORT", Some("29500"), 1 << 16)?;
         let host = lookup("MASTER_ADDR").filter(|host| !host.is_empty());
-        let expected = "the machine of rank 0";
-        let host = host.ok_or(NoWorld::Variable { name: "MASTER_ADDR", value: String::new(), expected })?;
+        let missing = || NoWorld::Variable {
+            name: "MASTER_ADDR",
+            value: String::new(),
+            expected: "the machine of rank 0".to_owned(),
+        };
+        let host = host.ok_or_else(missing)?;
         Ok(Self { rank, size, device, address: (host, u16::try_from(port).unwrap_or(u16::MAX)) })
     }
 
@@ -117,7 +121,11 @@ impl Launch {
             Store::keep(TcpListener::bind(("0.0.0.0", self.address.1)).map_err(said)?);
         }
         let store = Store::reach((self.address.0.as_str(), self.address.1), patience).map_err(said)?;
-        let variable = |name, value: u64, expected| NoWorld::Variable { name, value: value.to_string(), expected };
+        let variable = |name, value: u64, expected: &str| NoWorld::Variable {
+            name,
+            value: value.to_string(),
+            expected: expected.to_owned(),
+        };
         // Who claimed it first keeps it.
         let is_ours = |name: &str, value: &[u8]| Ok::<_, NoWorld>(store.claim(name, value).map_err(said)? == value);
         if !is_ours("the size of the world", &self.size.to_le_bytes())? {
@@ -141,10 +149,10 @@ impl Launch {
     /// If there is none of that number.
     pub fn open(&self, budget: Option<u64>) -> Result<Cuda, NoWorld> {
         Cuda::open(self.device, budget).map_err(|error| match error {
-            NoDevice::Absent { ordinal, .. } => NoWorld::Variable {
+            NoDevice::Absent { ordinal, count } => NoWorld::Variable {
                 name: "LOCAL_RANK",
                 value: ordinal.to_string(),
-                expected: "a device of this machine, which shows fewer",
+                expected: format!("a device of this machine, from 0: the driver shows {count}"),
             },
             other => other.into(),
         })
