@@ -3,6 +3,7 @@
 use moe_model::gpu::random::Random;
 use moe_model::gpu::shapes::{Axis, Lengths, Shapes};
 use moe_model::gpu::smoke::{self, Ran};
+use moe_model::gpu::step::Reference;
 use moe_model::gpu::{Meta, Numerics};
 use moe_model::{Model, Phase, moe_model};
 
@@ -34,6 +35,26 @@ moe_model! {
         batch: batch { sequence: 16, count: 4 },
     },
 
+    layout Shared: layout {
+        mesh: mesh { dp: 64, tp: 2, cp: 2, pp: 16, ep: 32, sequence_parallel: on, context: ring },
+        stages: stages { first: 4, last: 1 },
+        zero: zero { dense: parameters, expert: gradients },
+        batch: batch { sequence: 4096, count: 32 },
+        recompute: full,
+        accounting: reference,
+    },
+
+    smoke Shared: smoke {
+        hidden: 32,
+        vocab: 96,
+        layers: layers { dense: 1, moe: 2, ffn: 48 },
+        attention: mla { heads: 4, q_rank: 16, kv_rank: 12, nope: 8, rope: 4, value: 8 },
+        experts: experts { routed: 8, shared: 1, active: 2, ffn: 12 },
+        mesh: mesh { dp: 4, tp: 2, cp: 2, pp: 3, ep: 4, sequence_parallel: on, context: ring },
+        stages: even,
+        batch: batch { sequence: 16, count: 4 },
+    },
+
     layout Alone: layout {
         mesh: mesh { dp: 1 },
         precision: precision { weights: fp32, activations: fp32 },
@@ -58,16 +79,22 @@ fn types_have_the_plans_lengths() {
     assert_eq!(<DeepSeekV3Paper as Shapes>::LocalExperts::len(&lengths), 32);
 }
 
-#[test]
-fn the_step_of_a_declaration_holds_its_budget() {
-    let plan = DeepSeekV3::PAPER;
+/// Of one rank of a layout at its full size, and of its small double.
+fn holds_its_budget<S: Reference<Model = DeepSeekV3>>() {
+    let plan = S::PLAN;
     let mut random = Random::of(&plan);
     let numerics = Numerics::usual(&DeepSeekV3::ARCHITECTURE);
-    let step = DeepSeekV3::reference_step::<DeepSeekV3Paper, _>(1, Meta, numerics, &mut random);
+    let step = DeepSeekV3::reference_step::<S, _>(1, Meta, numerics, &mut random);
     let mut step = step.expect("the budget has all of it");
     step.train(&mut random, smoke::ADAMW).expect("a step holds what the budget says");
     assert_eq!(step.ledger().peak(Phase::Backward), plan.budget(1).phase(Phase::Backward));
-    let Ran { allocations, peak, .. } = smoke::run::<DeepSeekV3Paper, _>(1, Meta).expect("the budget has all of it");
+    let Ran { allocations, peak, .. } = smoke::run::<S, _>(1, Meta).expect("the budget has all of it");
     assert_eq!(peak, plan.budget(1).peak().total);
     assert!(allocations > 1000, "{allocations}");
+}
+
+#[test]
+fn the_step_of_a_declaration_holds_its_budget() {
+    holds_its_budget::<DeepSeekV3Paper>();
+    holds_its_budget::<DeepSeekV3Shared>();
 }
