@@ -128,6 +128,15 @@ fn replicas_are_those_that_hold_the_same() {
     }
 }
 
+/// What is dealt at once: all parameters of a group; or, where weights are shared out too, each tensor by itself, so many times.
+fn dealt_at_once(weights: &[&Entry], stage: ZeroStage) -> Vec<(u64, u64)> {
+    if stage != ZeroStage::Parameters {
+        return vec![(weights.iter().map(|entry| entry.local_elements() * entry.count).sum(), 1)];
+    }
+    let tensors = weights.chunk_by(|one, next| one.name == next.name && !next.part.is_empty());
+    tensors.map(|parts| (parts.iter().map(|part| part.local_elements()).sum(), parts[0].count)).collect()
+}
+
 /// The state of every parameter is on one of the ranks that share it, in equal shards but for padding at the end.
 #[test]
 fn state_is_dealt_to_replicas() {
@@ -139,16 +148,19 @@ fn state_is_dealt_to_replicas() {
             for (expert, stage) in [(false, zero.dense), (true, zero.expert)] {
                 let weights =
                     inventory.iter().filter(|entry| entry.role == Role::Weight && entry.expert_group == expert);
-                let parameters: u64 = weights.map(|entry| entry.local_elements() * entry.count).sum();
+                let weights: Vec<&Entry> = weights.collect();
                 let module = if expert { Module::ExpertState } else { Module::DenseState };
                 let of_state = inventory.iter().find(|entry| entry.role == Role::FirstMoment && entry.module == module);
                 let ways = if stage == ZeroStage::None { 1 } else { plan.replicas(expert) };
                 // The fullest hand is what all have room for.
-                let hands = deal(&things(parameters), ways);
+                let room = dealt_at_once(&weights, stage).into_iter().map(|(parameters, times)| {
+                    let hands = deal(&things(parameters), ways);
+                    assert_eq!(hands.concat(), things(parameters));
+                    hands[0].len() as u64 * times
+                });
                 let held = of_state.map_or(0, |entry| entry.local_elements() * entry.count);
-                assert_eq!(held, hands[0].len() as u64, "{case:#?}");
-                assert_eq!(hands.concat(), things(parameters));
-                sharded += u64::from(ways > 1 && parameters > 0);
+                assert_eq!(held, room.sum::<u64>(), "{case:#?}");
+                sharded += u64::from(ways > 1 && held > 0);
             }
         }
     }

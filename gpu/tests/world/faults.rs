@@ -11,7 +11,7 @@ mod worlds;
 use carrier::{Done, Fault, Faulty};
 use moe_model_core::groups::Group;
 use moe_model_core::inventory::Block;
-use moe_model_core::spec::{Capacity, Factor, Layout, Mesh, Recompute, Routing, Schedule, Switch, Zero};
+use moe_model_core::spec::{Capacity, Context, Factor, Layout, Mesh, Recompute, Routing, Schedule, Switch, Zero};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Phase, Plan};
 use moe_model_gpu::comm::threads::{self, PATIENCE, Threads};
@@ -261,6 +261,11 @@ fn tensors(layout: &mut Layout) {
     layout.zero = Zero::PARAMETERS;
 }
 
+/// Ranks that trade heads for pieces of a sequence.
+fn sequences(layout: &mut Layout) {
+    layout.mesh = Mesh { dp: 2, cp: 2, context: Context::AllToAll, ..Mesh::DEFAULT };
+}
+
 #[test]
 fn faults_among_experts_and_their_replicas() {
     sweep(experts, 9);
@@ -274,6 +279,11 @@ fn faults_among_chunks_that_take_turns() {
 #[test]
 fn faults_among_ranks_that_split_tensors() {
     sweep(tensors, 5);
+}
+
+#[test]
+fn faults_among_ranks_that_split_sequences() {
+    sweep(sequences, 4);
 }
 
 /// An allocation of the experts of one rank that the ledger refuses: who waits for its copies of tokens names it.
