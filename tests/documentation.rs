@@ -36,6 +36,11 @@ const CI: &[(&str, &str)] = &[
     ),
     ("cargo build --release --features mpi --example world", r#"cargo build "${mpi[@]}" --example world"#),
     ("mpirun -np 8 target/release/examples/world --mpi", "-np 8 target/release/examples/world --mpi"),
+    ("cargo build --release --features cuda --example world", r#"cargo build "${cuda[@]}" --example world"#),
+    (
+        "torchrun --no-python --nproc-per-node 8 target/release/examples/world --nccl",
+        r#"WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "$0" --nccl"#,
+    ),
 ];
 
 fn root() -> &'static Path {
