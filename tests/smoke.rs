@@ -34,6 +34,40 @@ moe_model! {
         batch: batch { sequence: 16, count: 4 },
     },
 
+    // Of sequences that ranks share.
+    layout Long: layout {
+        mesh: mesh { dp: 4, tp: 2, pp: 16, cp: 8, context: ring, ep: 32, sequence_parallel: on },
+        batch: batch { sequence: 65_536, count: 32 },
+        ..Paper
+    },
+
+    smoke Long: smoke {
+        hidden: 32,
+        vocab: 96,
+        layers: layers { dense: 1, moe: 2, ffn: 48 },
+        attention: mla { heads: 4, q_rank: 16, kv_rank: 12, nope: 8, rope: 4, value: 8 },
+        experts: experts { routed: 8, shared: 1, active: 2, ffn: 12, correction_bias: on },
+        mesh: mesh { dp: 2, tp: 2, pp: 3, cp: 2, context: ring, ep: 4, sequence_parallel: on },
+        stages: even,
+        batch: batch { sequence: 16, count: 4 },
+    },
+
+    layout Traded: layout {
+        mesh: mesh { dp: 4, tp: 2, pp: 16, cp: 8, context: all_to_all, ep: 32, sequence_parallel: on },
+        ..Long
+    },
+
+    smoke Traded: smoke {
+        hidden: 32,
+        vocab: 96,
+        layers: layers { dense: 1, moe: 2, ffn: 48 },
+        attention: mla { heads: 4, q_rank: 16, kv_rank: 12, nope: 8, rope: 4, value: 8 },
+        experts: experts { routed: 8, shared: 1, active: 2, ffn: 12, correction_bias: on },
+        mesh: mesh { dp: 2, tp: 2, pp: 3, cp: 2, context: all_to_all, ep: 4, sequence_parallel: on },
+        stages: even,
+        batch: batch { sequence: 16, count: 4 },
+    },
+
     layout Alone: layout {
         mesh: mesh { dp: 1 },
         precision: precision { weights: fp32, activations: fp32 },

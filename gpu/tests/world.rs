@@ -544,6 +544,7 @@ fn a_rank_that_fails_ends_the_world() {
     use Fault::{Disagrees, Killed, Refused, Withheld};
     let [replicas, tensor] = [Mesh { dp: 4, ..Mesh::DEFAULT }, Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT }];
     let stages = Mesh { dp: 2, pp: 2, ..Mesh::DEFAULT };
+    let shared = |context| Mesh { dp: 2, cp: 2, context, ..Mesh::DEFAULT };
     for (mesh, fault, said) in [
         (replicas, Killed, "rank 2 has ended, and does not take part in all-reduce over cp-dp"),
         (replicas, Withheld, "rank 2 sends nothing for all-reduce over cp-dp: 800 ms waited"),
@@ -553,6 +554,8 @@ fn a_rank_that_fails_ends_the_world() {
         (tensor, Withheld, "rank 2 sends nothing for all-reduce over tp: 800 ms waited"),
         (stages, Killed, "rank 2 has ended, and does not take part in send over pp"),
         (stages, Withheld, "rank 2 sends nothing for send over pp: 800 ms waited"),
+        (shared(Context::AllToAll), Killed, "rank 2 has ended, and does not take part in all-to-all over cp"),
+        (shared(Context::Ring), Withheld, "rank 2 sends nothing for send over cp: 800 ms waited"),
     ] {
         let spec = layout(true, mesh);
         let (of_world, numerics) = (plan(spec), Numerics::usual(&spec.architecture));
