@@ -35,13 +35,12 @@ moe_model! {
         batch: batch { sequence: 16, count: 4 },
     },
 
+    // Of sequences, weights and gradients that ranks share.
     layout Shared: layout {
         mesh: mesh { dp: 64, tp: 2, cp: 2, pp: 16, ep: 32, sequence_parallel: on, context: ring },
-        stages: stages { first: 4, last: 1 },
         zero: zero { dense: parameters, expert: gradients },
-        batch: batch { sequence: 4096, count: 32 },
-        recompute: full,
-        accounting: reference,
+        batch: batch { sequence: 65_536, count: 32 },
+        ..Paper
     },
 
     smoke Shared: smoke {
@@ -51,6 +50,22 @@ moe_model! {
         attention: mla { heads: 4, q_rank: 16, kv_rank: 12, nope: 8, rope: 4, value: 8 },
         experts: experts { routed: 8, shared: 1, active: 2, ffn: 12 },
         mesh: mesh { dp: 4, tp: 2, cp: 2, pp: 3, ep: 4, sequence_parallel: on, context: ring },
+        stages: even,
+        batch: batch { sequence: 16, count: 4 },
+    },
+
+    layout Traded: layout {
+        mesh: mesh { dp: 64, tp: 2, cp: 2, pp: 16, ep: 32, sequence_parallel: on, context: all_to_all },
+        ..Shared
+    },
+
+    smoke Traded: smoke {
+        hidden: 32,
+        vocab: 96,
+        layers: layers { dense: 1, moe: 2, ffn: 48 },
+        attention: mla { heads: 4, q_rank: 16, kv_rank: 12, nope: 8, rope: 4, value: 8 },
+        experts: experts { routed: 8, shared: 1, active: 2, ffn: 12, correction_bias: on },
+        mesh: mesh { dp: 2, tp: 2, pp: 3, cp: 2, context: all_to_all, ep: 4, sequence_parallel: on },
         stages: even,
         batch: batch { sequence: 16, count: 4 },
     },
@@ -97,4 +112,5 @@ fn holds_its_budget<S: Reference<Model = DeepSeekV3>>() {
 fn the_step_of_a_declaration_holds_its_budget() {
     holds_its_budget::<DeepSeekV3Paper>();
     holds_its_budget::<DeepSeekV3Shared>();
+    holds_its_budget::<DeepSeekV3Traded>();
 }
