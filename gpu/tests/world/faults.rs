@@ -266,6 +266,11 @@ fn sequences(layout: &mut Layout) {
     layout.mesh = Mesh { dp: 2, cp: 2, context: Context::AllToAll, ..Mesh::DEFAULT };
 }
 
+/// Ranks around which keys and values of a sequence go.
+fn rings(layout: &mut Layout) {
+    layout.mesh = Mesh { cp: 4, context: Context::Ring, ..Mesh::DEFAULT };
+}
+
 #[test]
 fn faults_among_experts_and_their_replicas() {
     sweep(experts, 9);
@@ -284,6 +289,11 @@ fn faults_among_ranks_that_split_tensors() {
 #[test]
 fn faults_among_ranks_that_split_sequences() {
     sweep(sequences, 4);
+}
+
+#[test]
+fn faults_around_a_ring() {
+    sweep(rings, 4);
 }
 
 /// An allocation of the experts of one rank that the ledger refuses: who waits for its copies of tokens names it.
