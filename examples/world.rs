@@ -132,7 +132,7 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
     let stage = matches.get_one::<String>("zero").expect("it has a default");
-    let zero = ZeroStage::ALL.iter().find(|of| of.word() == stage).copied().unwrap_or(ZeroStage::Optimizer);
+    let zero = ZeroStage::ALL.iter().find(|of| of.word() == stage).copied().expect("clap allows no other");
     spec.layout.zero = Zero { dense: zero, expert: zero, ..Zero::NONE };
     // Where random weights send tokens nobody knows.
     spec.layout.routing = Routing::WORST;
@@ -429,7 +429,7 @@ fn command() -> Command {
             Arg::new("context")
                 .long("context")
                 .value_name("HOW")
-                .value_parser(Context::WORDS.iter().map(|word| word.word).collect::<Vec<_>>())
+                .value_parser([Context::Contiguous, Context::Ring, Context::AllToAll].map(Context::word))
                 .default_value(Context::AllToAll.word())
                 .help("How they share it: they pass keys and values round, or trade tokens for heads"),
         )

@@ -337,7 +337,7 @@ const BREACHES: &[Breach] = &[
     ("reference-schedule", |s| (s.layout.accounting, s.layout.schedule) = (Accounting::REFERENCE, Schedule::ZbH1)),
     ("reference-zero-groups", |s| {
         s.layout.accounting = Accounting::REFERENCE;
-        (s.layout.zero.groups, s.layout.zero.ways) = (ZeroGroups::Uniform, 2);
+        s.layout.zero = Zero { groups: ZeroGroups::Uniform, ways: 2, ..Zero::OPTIMIZER };
     }),
     ("reference-activations", |s| {
         (s.layout.accounting, s.layout.precision.activations) = (Accounting::REFERENCE, Dtype::Fp32);

@@ -92,6 +92,13 @@ impl fmt::Display for Part {
     }
 }
 
+/// The parameters of each ZeRO group among what a stage holds: dense ones, and those of experts.
+#[must_use]
+pub fn parameters(holdings: &[Holding]) -> [u64; 2] {
+    let of_group = |expert| holdings.iter().filter(move |of| !of.is_buffer && of.expert_group == expert);
+    [false, true].map(|expert| of_group(expert).map(Holding::elements).sum())
+}
+
 /// How replicas share out a weight, its gradient or its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
@@ -170,6 +177,12 @@ impl Holding {
         self.axes.iter().map(|axis| axis.local).product()
     }
 
+    /// Its elements that a rank keeps, where replicas share its storage with padding.
+    #[must_use]
+    pub fn kept(&self) -> u64 {
+        self.elements().div_ceil(self.shards)
+    }
+
     /// The whole name of the tensor that it is of: `model.layers.3.mlp.gate.weight`, whatever names a family's checkpoints
     /// have. Copies of the embedding table have its name.
     #[must_use]
@@ -229,17 +242,30 @@ impl Plan {
     /// How replicas share out what is sharded from a ZeRO stage on, of a weight whose group has so many parameters on a rank.
     #[must_use]
     pub fn cut(&self, of: &Holding, parameters: u64, from: ZeroStage) -> Cut {
-        let each = weights::flat_share(parameters, self, of.expert_group, from);
-        let how = if of.is_buffer {
-            How::Whole
-        } else if of.shards > 1 {
-            How::Itself { each: of.elements().div_ceil(of.shards) }
-        } else if each < parameters {
-            How::Buffer { each }
-        } else {
-            How::Whole
+        let how = match of {
+            Holding { is_buffer: true, .. } => How::Whole,
+            Holding { shards: 1, .. } => self.cut_of_group(of.expert_group, parameters, from).how,
+            _ => How::Itself { each: of.kept() },
         };
         Cut { elements: of.elements(), start: of.start, how }
+    }
+
+    /// How replicas share out what is sharded from a ZeRO stage on, of all parameters of a group, so many on a rank, that each of
+    /// them holds whole: one flat buffer.
+    #[must_use]
+    pub fn cut_of_group(&self, expert: bool, parameters: u64, from: ZeroStage) -> Cut {
+        let each = weights::flat_share(parameters, self, expert, from);
+        let how = if each < parameters { How::Buffer { each } } else { How::Whole };
+        Cut { elements: parameters, start: 0, how }
+    }
+
+    /// Whether the first and the last stage of the pipeline hold one table, and this is one of them: a tied one, or that of
+    /// modules for multi-token prediction.
+    #[must_use]
+    pub fn has_table_twice(&self, stage: u64) -> bool {
+        let (architecture, last) = (&self.spec().architecture, self.stages() - 1);
+        let is_shared = architecture.tied_embeddings.is_on() || self.counted_mtp() > 0;
+        is_shared && last > 0 && (stage == 0 || stage == last)
     }
 
     /// Which of the replicas that share the state of dense parameters, or of experts, a rank is.
@@ -393,7 +419,7 @@ impl List<'_> {
             if !holding.is_buffer {
                 let group = &mut self.starts[usize::from(holding.expert_group)];
                 next = *group;
-                *group += holding.elements().div_ceil(holding.shards);
+                *group += holding.kept();
             }
             self.holdings.push(Holding { layer, block, chunk: self.chunk, start: next, ..holding });
         }

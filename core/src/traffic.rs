@@ -375,14 +375,6 @@ impl<'p> Of<'p> {
             self.push(Group::Pp, Operation::Send, "their gradients", hidden, mul(backward, self.micro_batches()));
         }
     }
-
-    /// Whether it holds a table that the other end of the pipeline holds too.
-    fn has_table_twice(&self) -> bool {
-        let (plan, architecture) = (self.plan, &self.plan.spec().architecture);
-        let is_end = self.at.pp == 0 || self.at.pp == plan.stages() - 1;
-        let is_shared = architecture.tied_embeddings.is_on() || plan.counted_mtp() > 0;
-        is_end && is_shared && plan.stages() > 1
-    }
 }
 
 /// What of so many elements a member of a group sums for all: parts are as long as each other, but for the last ones.

@@ -89,13 +89,13 @@ axes! {
     OwnRows = own_rows,
     /// Copies of a rank's own tokens by expert: those it has, or under bounded capacity the slots.
     Sorted = sorted,
-    /// Parameters of the dense ZeRO group, with its padding.
-    DenseParameters = dense_parameters,
-    /// Parameters of the expert ZeRO group, with its padding.
-    ExpertParameters = expert_parameters,
-    /// What of them the rank keeps the optimizer state of.
+    /// Dense parameters that the rank keeps gradients of.
+    DenseGradients = dense_gradients,
+    /// Parameters of experts that the rank keeps gradients of.
+    ExpertGradients = expert_gradients,
+    /// Dense parameters that it keeps the optimizer state of.
     DenseShard = dense_shard,
-    /// What of them the rank keeps the optimizer state of.
+    /// Parameters of experts that it keeps the optimizer state of.
     ExpertShard = expert_shard,
 }
 
@@ -133,8 +133,8 @@ pub struct Lengths {
     pub tensor_ranks: usize,
     pub trading_ranks: usize,
     pub ring_ranks: usize,
-    pub dense_parameters: usize,
-    pub expert_parameters: usize,
+    pub dense_gradients: usize,
+    pub expert_gradients: usize,
     pub dense_shard: usize,
     pub expert_shard: usize,
 }
@@ -166,7 +166,7 @@ impl Lengths {
         };
         let grouped =
             |group| [flat(moe_model_core::Role::Gradient, group), flat(moe_model_core::Role::MasterWeight, group)];
-        let [[dense_parameters, dense_shard], [expert_parameters, expert_shard]] = [grouped(false), grouped(true)];
+        let [[dense_gradients, dense_shard], [expert_gradients, expert_shard]] = [grouped(false), grouped(true)];
         Self {
             one: 1,
             batch: n(batch),
@@ -202,8 +202,8 @@ impl Lengths {
             tensor_ranks: n(layout.mesh.tp),
             trading_ranks: n(layout.mesh.trading_ranks()),
             ring_ranks: n(layout.mesh.ring_ranks()),
-            dense_parameters,
-            expert_parameters,
+            dense_gradients,
+            expert_gradients,
             dense_shard,
             expert_shard,
         }

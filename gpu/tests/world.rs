@@ -408,6 +408,8 @@ fn shares_of_replicas() {
         Mesh { dp: 3, tp: 2, sequence_parallel: Switch::On, ..Mesh::DEFAULT },
         Mesh { dp: 2, tp: 2, ..Mesh::DEFAULT },
         Mesh { dp: 4, ep: 1, etp: 2, ..Mesh::DEFAULT },
+        Mesh { dp: 2, cp: 2, context: Context::AllToAll, ..Mesh::DEFAULT },
+        Mesh { dp: 2, cp: 2, context: Context::Ring, ..Mesh::DEFAULT },
     ] {
         for mla in [false, true] {
             for (dense, expert) in ZeroStage::ALL.iter().zip(ZeroStage::ALL.iter().cycle().skip(usize::from(mla))) {

@@ -64,6 +64,8 @@ pub enum When {
     ReferenceContext,
     /// The same, where they pass keys and values round.
     ReferenceRing,
+    /// The same, where replicas share out state.
+    ReferenceZero,
     /// The same, where experts are split over ranks that also split tensors.
     ReferenceEtp,
     /// Where linear layers compute in fp8.
@@ -387,7 +389,12 @@ impl When {
             Self::Reference => is_reference(n) && !is_serving(n),
             Self::ReferenceContext => Self::Reference.applies(n) && of[Key::MeshCp as usize] > 1,
             Self::ReferenceRing => {
-                Self::ReferenceContext.applies(n) && of[Key::MeshContext as usize] <= Context::Ring as u64
+                let context = of[Key::MeshContext as usize];
+                Self::ReferenceContext.applies(n)
+                    && (context == Context::Contiguous as u64 || context == Context::Ring as u64)
+            }
+            Self::ReferenceZero => {
+                Self::Reference.applies(n) && of[Key::ZeroDense as usize] + of[Key::ZeroExpert as usize] > 0
             }
             Self::ReferenceEtp => {
                 Self::Reference.applies(n) && moe && of[Key::MeshEtp as usize] > 1 && of[Key::MeshTp as usize] > 1
@@ -520,6 +527,7 @@ impl When {
             Self::MoeOverTp => KeySet::of(&[Key::LayersMoe, Key::MeshEp, Key::MeshTp]),
             Self::ReferenceContext => KeySet::of(&[Key::MeshCp]),
             Self::ReferenceRing => KeySet::of(&[Key::MeshCp, Key::MeshContext]),
+            Self::ReferenceZero => KeySet::of(&[Key::ZeroDense, Key::ZeroExpert]),
             Self::ReferenceEtp => KeySet::of(&[Key::LayersMoe, Key::MeshEtp, Key::MeshTp]),
             Self::Ring | Self::AllToAll | Self::GqaAllToAll | Self::MixerAllToAll => {
                 KeySet::of(&[Key::MeshCp, Key::MeshContext])

@@ -2,7 +2,7 @@
 
 use super::{Held, Manifest, Orders, Shard, Slice, State, Tensor};
 use crate::groups::Ranks;
-use crate::holdings::{Cut, Holding, Part, Unplaced};
+use crate::holdings::{Cut, Holding, Part, Unplaced, parameters};
 use crate::inventory::Role;
 use crate::plan::Plan;
 use crate::sizes::Symbol;
@@ -88,10 +88,7 @@ struct List<'a> {
 impl List<'_> {
     fn stage(&mut self, stage: u64) -> Result<(), Unplaced> {
         let holdings = self.plan.holdings(stage)?;
-        let mut parameters = [0, 0];
-        for holding in holdings.iter().filter(|holding| !holding.is_buffer) {
-            parameters[usize::from(holding.expert_group)] += holding.elements();
-        }
+        let parameters = parameters(&holdings);
         let mut layers: Vec<u64> = Vec::new();
         let mut known: BTreeMap<Split, Vec<(Part, Vec<u64>)>> = BTreeMap::new();
         for holding in &holdings {

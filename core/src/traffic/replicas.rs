@@ -3,7 +3,7 @@
 
 use super::{FP32, Of, Operation};
 use crate::groups::Group;
-use crate::holdings::{Cut, Holding};
+use crate::holdings::{Holding, parameters};
 use crate::saturating::{add, mul};
 use crate::spec::ZeroStage;
 use alloc::vec::Vec;
@@ -19,27 +19,30 @@ struct Uses {
 impl Of<'_> {
     /// Sums of gradients over tensor-parallel ranks and over replicas, and weights that each replica updates its share of.
     pub(super) fn gradients(&mut self, holdings: Vec<Holding>) {
+        let parameters = parameters(&holdings);
         let weights: Vec<Holding> = holdings.into_iter().filter(|of| !of.is_buffer).collect();
         for of in &weights {
-            let elements = self.share(of, &weights, ZeroStage::Gradients);
+            let elements = self.share(of, parameters, ZeroStage::Gradients);
             self.all_reduce(Group::Tp, (of.name, 1), elements, FP32, self.plan.gradient_parts(of.name));
         }
         for expert in [false, true] {
-            self.replicas(expert, &weights);
+            self.replicas(expert, &weights, parameters);
         }
-        self.table(&weights);
+        self.table(&weights, parameters);
     }
 
-    fn replicas(&mut self, expert: bool, weights: &[Holding]) {
+    fn replicas(&mut self, expert: bool, weights: &[Holding], parameters: [u64; 2]) {
         let zero = self.plan.spec().layout.zero;
         let (group, stage) = if expert { (Group::Edp, zero.expert) } else { (Group::CpDp, zero.dense) };
         let [gradients, kept] =
             if expert { ["gradients of experts", "weights of experts"] } else { ["gradients", "weights"] };
         let others = self.plan.group(group, self.rank).count - 1;
         let [mut all, mut own, mut scattered, mut gathered] = [0; 4];
+        // A head without a table of its own has the embedding's.
+        let has_head = weights.iter().any(|of| of.name == "lm_head.weight");
         for of in weights.iter().filter(|of| of.expert_group == expert) {
             let (elements, share, uses) =
-                (of.elements(), self.share(of, weights, ZeroStage::Optimizer), self.uses(of, weights));
+                (of.elements(), self.share(of, parameters, ZeroStage::Optimizer), self.uses(of, has_head));
             (all, own) = (add(all, elements), add(own, share));
             scattered = add(scattered, mul(uses.scattered, elements - share));
             gathered = add(gathered, mul(add(uses.forward, uses.backward), share));
@@ -63,20 +66,17 @@ impl Of<'_> {
     }
 
     /// How many elements of a weight, its gradient or its state the rank has where it is sharded from a ZeRO stage on.
-    fn share(&self, of: &Holding, weights: &[Holding], from: ZeroStage) -> u64 {
-        let group = weights.iter().filter(|other| other.expert_group == of.expert_group);
-        let cut: Cut = self.plan.cut(of, group.map(Holding::elements).sum(), from);
+    fn share(&self, of: &Holding, parameters: [u64; 2], from: ZeroStage) -> u64 {
+        let cut = self.plan.cut(of, parameters[usize::from(of.expert_group)], from);
         let share = cut.share(self.plan.replica(self.rank, of.expert_group)).elements;
         share.end - share.start
     }
 
-    fn uses(&self, of: &Holding, weights: &[Holding]) -> Uses {
+    fn uses(&self, of: &Holding, has_head: bool) -> Uses {
         let chunks = || (0..self.plan.chunks()).map(|chunk| self.plan.chunk(self.at.pp, chunk));
         let modules: u64 = chunks().map(|chunk| chunk.mtp).sum();
         let [embeddings, heads] =
             [chunks().any(|chunk| chunk.embedding), chunks().any(|chunk| chunk.head)].map(u64::from);
-        // A head without a table of its own has the embedding's.
-        let has_head = weights.iter().any(|of| of.name == "lm_head.weight");
         let of_heads = mul(heads, add(1, modules));
         let times = match of.name {
             "model.embed_tokens.weight" => {
@@ -96,12 +96,12 @@ impl Of<'_> {
     }
 
     /// The gradients of a table that both ends of the pipeline hold, which replicas put together to send them.
-    fn table(&mut self, weights: &[Holding]) {
-        if !self.has_table_twice() {
+    fn table(&mut self, weights: &[Holding], parameters: [u64; 2]) {
+        if !self.plan.has_table_twice(self.at.pp) {
             return;
         }
         let Some(table) = weights.iter().find(|of| of.key() == "model.embed_tokens.weight") else { return };
-        let (elements, own) = (table.elements(), self.share(table, weights, ZeroStage::Gradients));
+        let (elements, own) = (table.elements(), self.share(table, parameters, ZeroStage::Gradients));
         if self.plan.spec().layout.zero.dense as u8 >= ZeroStage::Gradients as u8 {
             let others = self.plan.group(Group::CpDp, self.rank).count - 1;
             self.push(Group::CpDp, Operation::AllGather, "gradients of a table", mul(mul(own, others), FP32), 1);

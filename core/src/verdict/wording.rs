@@ -448,7 +448,7 @@ const fn one_of(text: Text, law: &Law, spec: &Spec) -> Text {
         When::Given(Key::HyperConnections) => "`hyper_connections`",
         When::Hashed => "`experts.hash_layers`",
         When::NoSelective | When::Fp8NoEngine => "this accounting",
-        When::Reference | When::ReferenceContext => "`accounting: reference`",
+        When::Reference | When::ReferenceContext | When::ReferenceZero => "`accounting: reference`",
         When::ReferenceRing => "a ring of context-parallel ranks",
         When::Fp8Mixers => "these mixers",
         When::Fp8 => "a `precision.compute` in fp8",

@@ -6,20 +6,20 @@ pub mod mpi;
 #[cfg(feature = "cuda")]
 pub mod nccl;
 mod ring;
+mod shares;
 mod solo;
 #[cfg(feature = "cuda")]
 pub mod store;
 pub mod threads;
 mod trade;
 
-use crate::device::{Element, Format, Memory, Mut, Ref};
+use crate::device::{Element, Format, Memory};
 use crate::ops::elementwise::{Columns, Elementwise};
 use crate::shapes::{Axis, Context, Lengths, OwnRows, Rows, Shard, Tokens};
 use crate::{View, ViewMut};
 use core::cell::RefCell;
 use core::fmt;
 use core::mem::size_of;
-use core::ops::Range;
 use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
@@ -462,102 +462,20 @@ impl Comm {
         Ok(())
     }
 
-    /// The sum over a kind of group of this rank's part of what each has, in place; parts are as long as said, but for the
-    /// last ones.
-    pub(crate) fn reduce_parts<D: Memory, R, C, E: Format>(
-        &self,
-        device: &D,
-        group: Group,
-        part: usize,
-        mut values: ViewMut<'_, D, R, C, E>,
-    ) -> Result<(), CommError> {
-        const OPERATION: Operation = Operation::ReduceScatter;
-        let len = values.view().raw().len();
-        let parts = move |member: usize| len.min(member * part)..len.min((member + 1) * part);
-        let split = |values: &[E], members| (0..members).map(|member| E::to_bytes(&values[parts(member)])).collect();
-        let sent = |members| device.read(values.view().raw(), |values| split(values, members)).unwrap_or_default();
-        let Some(received) = self.exchange(group, OPERATION, sent)? else { return Ok(()) };
-        let own = parts(usize::try_from(self.plan.place(group, self.rank)).expect("ranks are addresses"));
-        let received = self.elements::<E>(group, OPERATION, &received, |_| own.len())?;
-        device.write(values.again().raw().part(own.start, own.len()), |out| sum(out, &received));
-        Ok(())
-    }
-
-    /// The parts of all members of a kind of group behind one another, so many elements; each has its own, as long as said,
-    /// but for the last ones. None where it is alone.
-    pub(crate) fn gather_parts<E: Element>(
-        &self,
-        group: Group,
-        (part, len): (usize, usize),
-        own: &[E],
-    ) -> Result<Option<Vec<E>>, CommError> {
+    /// Sums of numbers over a kind of group, in the order of ranks; a rank's own where it is alone.
+    pub(crate) fn add_up<const N: usize>(&self, group: Group, own: [f64; N]) -> Result<[f64; N], CommError> {
         const OPERATION: Operation = Operation::AllGather;
-        let received = self.exchange(group, OPERATION, |members| vec![E::to_bytes(own); members])?;
-        let expected = |member: usize| len.min((member + 1) * part) - len.min(member * part);
-        let elements =
-            received.map(|received| self.elements::<E>(group, OPERATION, &received, expected)).transpose()?;
-        Ok(elements.map(|elements| elements.concat()))
-    }
-
-    /// All of what members of a kind of group each have some elements of. Alone, its own again and again.
-    pub(crate) fn gather_shares<D: Memory, E: Element>(
-        &self,
-        device: &D,
-        group: Group,
-        whole: Mut<'_, D, E>,
-        own: Ref<'_, D, E>,
-        of: impl Fn(usize) -> Range<usize>,
-    ) -> Result<(), CommError> {
-        if self.is_alone() {
-            let (len, width) = (whole.len(), own.len());
-            solo::repeat::<D, (), (), (), E>(device, ViewMut::of(whole, len, 1), View::of(own, width, 1));
-            return Ok(());
+        if self.plan.group(group, self.rank).count == 1 {
+            return Ok(own);
         }
-        let parts = self.shares(group, device.read(own, E::to_bytes).unwrap_or_default(), &of)?;
-        device.write(whole, |out| {
-            parts.iter().enumerate().for_each(|(member, part)| out[of(member)].copy_from_slice(part));
-        });
-        Ok(())
-    }
-
-    /// What each member of a kind of group has, some elements of something.
-    pub(crate) fn shares<E: Element>(
-        &self,
-        group: Group,
-        own: Vec<u8>,
-        of: &impl Fn(usize) -> Range<usize>,
-    ) -> Result<Vec<Vec<E>>, CommError> {
-        const OPERATION: Operation = Operation::AllGather;
-        let received = self.exchange(group, OPERATION, |members| vec![own; members])?.unwrap_or_default();
-        self.elements::<E>(group, OPERATION, &received, |member| of(member).len())
-    }
-
-    /// Adds to the elements that this rank keeps of something what all members of a kind of group have made of them; each keeps
-    /// others. Alone, its own.
-    pub(crate) fn add_shares<D: Elementwise>(
-        &self,
-        device: &D,
-        group: Group,
-        kept: Mut<'_, D, f32>,
-        made: Ref<'_, D, f32>,
-        of: impl Fn(usize) -> Range<usize>,
-    ) -> Result<(), CommError> {
-        const OPERATION: Operation = Operation::ReduceScatter;
-        let own = of(usize::try_from(self.plan.place(group, self.rank)).expect("ranks are addresses"));
-        if self.is_alone() {
-            device.add(kept, made.part(own.start, own.len()));
-            return Ok(());
+        let bytes: Vec<u8> = own.into_iter().flat_map(f64::to_le_bytes).collect();
+        let Some(received) = self.exchange(group, OPERATION, |members| vec![bytes; members])? else { return Ok(own) };
+        let mut sums = [0.0; N];
+        for (message, rank) in received.iter().zip(self.plan.group(group, self.rank)) {
+            has_length(message, N * size_of::<f64>(), (rank, group, OPERATION.name()))?;
+            sums.iter_mut().zip(message.as_chunks().0).for_each(|(sum, bytes)| *sum += f64::from_le_bytes(*bytes));
         }
-        let split = |values: &[f32], members| (0..members).map(|member| f32::to_bytes(&values[of(member)])).collect();
-        let sent = |members| device.read(made, |values| split(values, members)).unwrap_or_default();
-        let received = self.exchange(group, OPERATION, sent)?.unwrap_or_default();
-        let received = self.elements::<f32>(group, OPERATION, &received, |_| own.len())?;
-        device.write(kept, |out| {
-            for (place, out) in out.iter_mut().enumerate() {
-                *out += received.iter().map(|of_rank| of_rank[place]).sum::<f32>();
-            }
-        });
-        Ok(())
+        Ok(sums)
     }
 
     /// The columns of all tensor-parallel ranks, behind one another.

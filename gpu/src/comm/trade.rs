@@ -141,20 +141,4 @@ impl Comm {
         });
         Ok(())
     }
-
-    /// Sums of numbers over a kind of group, in the order of ranks; a rank's own where it is alone.
-    pub(crate) fn add_up<const N: usize>(&self, group: Group, own: [f64; N]) -> Result<[f64; N], CommError> {
-        const OPERATION: Operation = Operation::AllGather;
-        if self.plan.group(group, self.rank).count == 1 {
-            return Ok(own);
-        }
-        let bytes: Vec<u8> = own.into_iter().flat_map(f64::to_le_bytes).collect();
-        let Some(received) = self.exchange(group, OPERATION, |members| vec![bytes; members])? else { return Ok(own) };
-        let mut sums = [0.0; N];
-        for (message, rank) in received.iter().zip(self.plan.group(group, self.rank)) {
-            super::has_length(message, N * size_of::<f64>(), (rank, group, OPERATION.name()))?;
-            sums.iter_mut().zip(message.as_chunks().0).for_each(|(sum, bytes)| *sum += f64::from_le_bytes(*bytes));
-        }
-        Ok(sums)
-    }
 }

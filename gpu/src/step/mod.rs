@@ -21,7 +21,7 @@ mod sync;
 mod trade;
 mod weights;
 
-pub use params::{Flat, Place};
+pub use params::Place;
 pub use probe::{Probe, Seen};
 
 use crate::comm::{Carrier, Comm};
@@ -36,7 +36,7 @@ use core::ops::Range;
 use model::{Losses, Model};
 use moe_model_core::events::Work;
 use moe_model_core::manifest::Orders;
-use moe_model_core::spec::ZeroGroups;
+use moe_model_core::spec::{ZeroGroups, ZeroStage};
 use moe_model_core::{Phase, Plan};
 use params::{Gradients, States, Visit};
 use probe::Probing;
@@ -282,13 +282,16 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
 
     /// Which of a group's gradients the rank updates weights with.
     fn updated(&self, expert: bool) -> Range<usize> {
-        let n = &self.lengths;
-        let (held, shard) =
-            if expert { (n.expert_parameters, n.expert_shard) } else { (n.dense_parameters, n.dense_shard) };
-        // It holds but those, or those of its replicas too.
-        let first = if held == shard { 0 } else { self.plan.replica(self.comm.rank(), expert) };
-        let first = usize::try_from(first).expect("replicas are addresses") * shard;
-        first.min(held)..(first + shard).min(held)
+        let (zero, n) = (&self.plan.spec().layout.zero, &self.lengths);
+        let (stage, held) = if expert { (zero.expert, n.expert_gradients) } else { (zero.dense, n.dense_gradients) };
+        // It holds no others of those.
+        let is_all = matches!(stage, ZeroStage::Gradients | ZeroStage::Parameters);
+        if is_all { 0..held } else { self.model.flat_share(&self.plan, expert, self.replica(expert)) }
+    }
+
+    /// Which of the replicas of dense parameters, or of experts, the rank is.
+    fn replica(&self, expert: bool) -> usize {
+        usize::try_from(self.plan.replica(self.comm.rank(), expert)).expect("replicas are addresses")
     }
 
     /// A whole step: gradients and update, after which what was held is the budget's to the byte, in each phase.
@@ -311,10 +314,11 @@ impl<D: Device, S: Shapes, E: Format, M: Format> Step<D, S, E, M> {
         Ok(self.ledger.settle(&self.plan, self.stage)?)
     }
 
-    /// Shows every weight and buffer, on a device that has values.
+    /// Shows every weight and buffer, on a device that has values; in a world, on all ranks, weights that replicas share out put
+    /// together.
     ///
     /// # Errors
-    /// If the device fails: some are then not shown.
+    /// If another rank does not do its part, or the device fails: some are then not shown.
     pub fn weights(&mut self, see: &mut dyn FnMut(&Place, &[f32])) -> Result<(), StepError> {
         self.model.visit(&mut Show { device: &self.device, comm: &self.comm, see })?;
         Ok(self.device.finish()?)
@@ -353,7 +357,7 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
     if let Some(disagreement) = S::agree(&lengths) {
         return Err(StepError::Other(disagreement.to_string()));
     }
-    if lengths.dense_parameters == 0 {
+    if lengths.dense_gradients == 0 {
         return Err(StepError::Other(format!(
             "`stages.list` leaves stage {stage} without weights: the step runs none such"
         )));

@@ -15,9 +15,11 @@ use crate::device::{Device, Element, Format, Memory};
 use crate::ledger::Direction;
 use crate::shapes::{Context as All, One, Shapes, Tokens};
 use crate::tensor::{Room, StepError, Tensor};
+use core::ops::Range;
 use moe_model_core::Chunk as Planned;
 use moe_model_core::Plan;
 use moe_model_core::inventory::Block;
+use moe_model_core::spec::ZeroStage;
 
 /// The weights of a stage, chunk by chunk.
 pub(super) struct Model<D: Memory, S: Shapes, E: Element> {
@@ -91,6 +93,14 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
         let chunks = chunks.collect::<Result<_, _>>()?;
         debug_assert!(make.is_done(), "a rank has all that the plan says");
         Ok(Self { chunks, parameters })
+    }
+
+    /// Which of a group's parameters, one behind the other, a replica updates where each holds all of them.
+    pub(super) fn flat_share(&self, plan: &Plan, expert: bool, replica: usize) -> Range<usize> {
+        let all = self.parameters[usize::from(expert)] as u64;
+        let range = plan.cut_of_group(expert, all, ZeroStage::Optimizer).share(replica as u64).elements;
+        let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).expect("parameters are addresses"));
+        start..end
     }
 
     /// A table that both ends of the pipeline hold: the first stage's, or the last one's.

@@ -3,24 +3,24 @@
 use crate::checkpoint::CheckpointError;
 use crate::comm::Comm;
 use crate::device::{Device, Element, Format, Memory, Mut};
-use crate::shapes::{Axis, DenseParameters, DenseShard, ExpertParameters, ExpertShard, Lengths, One};
+use crate::shapes::{Axis, DenseGradients, DenseShard, ExpertGradients, ExpertShard, Lengths, One};
 use crate::tensor::{Room, StepError, Tensor};
 use crate::{View, ViewMut};
 use core::marker::PhantomData;
 use core::ops::Range;
 use moe_model_core::Plan;
 use moe_model_core::groups::Group;
-use moe_model_core::holdings::{Cut, Holding, Share};
+use moe_model_core::holdings::{Cut, Holding, Share, parameters};
 use moe_model_core::inventory::Module;
 use moe_model_core::spec::ZeroStage;
 
 /// Where a parameter stands among those of its ZeRO group.
 #[derive(Clone, Copy, Debug)]
-pub struct Flat {
+pub(super) struct Flat {
     /// Whether it is of the experts' group.
-    pub expert: bool,
-    /// Where it begins in a flat buffer of all parameters.
-    pub start: usize,
+    pub(super) expert: bool,
+    /// Where it begins in the flat buffers of its group; where replicas share its storage, where a rank's part of it does.
+    pub(super) start: usize,
     /// Where it begins in the buffer of a block's gradients.
     in_block: usize,
     /// How replicas share out its state.
@@ -209,8 +209,7 @@ pub(super) struct Maker<'a, D: Memory> {
 impl<'a, D: Memory> Maker<'a, D> {
     pub(super) fn new(room: Room<'a, D>, plan: &'a Plan, comm: &Comm) -> Result<Self, StepError> {
         let holdings = plan.holdings(comm.place().pp).map_err(CheckpointError::from)?;
-        let of_group = |expert| holdings.iter().filter(move |of| !of.is_buffer && of.expert_group == expert);
-        let parameters = [false, true].map(|expert| of_group(expert).map(Holding::elements).sum());
+        let parameters = parameters(&holdings);
         Ok(Self { room, plan, rank: comm.rank(), holdings, parameters, next: [0; 2], layer: None })
     }
 
@@ -249,8 +248,7 @@ impl<'a, D: Memory> Maker<'a, D> {
         debug_assert_eq!(held.module, module, "`{name}` belongs to what the plan says");
         let flat = self.flat(&held);
         let stored = if flat.shares_weight {
-            let mut part: Tensor<D, Elements, One, E> =
-                self.room.take_rows(name, elements.div_ceil(address(held.shards)))?;
+            let mut part: Tensor<D, Elements, One, E> = self.room.take_rows(name, address(held.kept()))?;
             self.room.device.zero(part.view_mut().raw());
             Stored { whole: None, part: Some(part), flat, place }
         } else {
@@ -389,15 +387,15 @@ const HAS_ROOM: &str = "a block begins with room for its gradients";
 /// Gradients of all parameters of a rank, flat for each ZeRO group that it has any of: of those that replicas share out, the
 /// rank's part.
 pub(super) struct Gradients<D: Memory> {
-    pub(super) dense: Tensor<D, DenseParameters, One, f32>,
-    pub(super) expert: Option<Tensor<D, ExpertParameters, One, f32>>,
+    pub(super) dense: Tensor<D, DenseGradients, One, f32>,
+    pub(super) expert: Option<Tensor<D, ExpertGradients, One, f32>>,
     /// Of the block that runs, what replicas share out, dense and of experts.
     pub(super) of_block: [Option<Tensor<D, Elements, One, f32>>; 2],
 }
 
 impl<D: Memory> Gradients<D> {
     pub(super) fn new(room: Room<'_, D>) -> Result<Self, StepError> {
-        let has_experts = room.lengths.expert_parameters > 0;
+        let has_experts = room.lengths.expert_gradients > 0;
         Ok(Self {
             dense: room.take("dense gradient")?,
             expert: if has_experts { Some(room.take("expert gradient")?) } else { None },
@@ -501,7 +499,7 @@ pub(super) struct States<D: Memory, M: Element> {
 
 impl<D: Memory, M: Format> States<D, M> {
     pub(super) fn new(room: Room<'_, D>) -> Result<Self, StepError> {
-        let has_experts = room.lengths.expert_parameters > 0;
+        let has_experts = room.lengths.expert_gradients > 0;
         let expert = ["expert master_weight", "expert first_moment", "expert second_moment"];
         Ok(Self {
             dense: State::new(room, ["dense master_weight", "dense first_moment", "dense second_moment"])?,

@@ -29,10 +29,11 @@ pub(super) fn gradients<D: Device, S: Shapes, E: Format, M: Format>(
         let gradients = &mut step.gradients;
         step.model.visit(&mut OverTensorRanks { device, comm, plan, gradients })?;
     }
-    tables(&mut step.model, &mut step.gradients, device, comm, plan)?;
+    if plan.has_table_twice(comm.place().pp) {
+        tables(&mut step.model, &mut step.gradients, device, comm, plan)?;
+    }
     let zero = plan.spec().layout.zero;
-    let shards = [(false, zero.dense, step.lengths.dense_shard), (true, zero.expert, step.lengths.expert_shard)];
-    for (expert, stage, shard) in shards {
+    for (expert, stage) in [(false, zero.dense), (true, zero.expert)] {
         let all = step.gradients.group_if(expert);
         let Some(all) = all else { continue };
         let rows = all.len();
@@ -40,7 +41,10 @@ pub(super) fn gradients<D: Device, S: Shapes, E: Format, M: Format>(
         match stage {
             ZeroStage::None => comm.all_reduce(device, replicas(expert), all.again())?,
             // Of the others' shards the rank updates nothing.
-            ZeroStage::Optimizer => comm.reduce_parts(device, replicas(expert), shard, all.again())?,
+            ZeroStage::Optimizer => {
+                let of = |replica| step.model.flat_share(plan, expert, replica);
+                comm.sum_shares(device, replicas(expert), all.again().raw(), of)?;
+            }
             // They were summed block by block.
             ZeroStage::Gradients | ZeroStage::Parameters => {}
         }
@@ -74,7 +78,7 @@ impl<D: Device, E: Element> Visitor<D, E> for OverTensorRanks<'_, D> {
     }
 }
 
-/// The first and the last stage may hold the same table: a tied one, or that of modules for multi-token prediction.
+/// The gradients of a table that the first and the last stage hold.
 fn tables<D: Device, S: Shapes, E: Format>(
     model: &mut Model<D, S, E>,
     gradients: &mut Gradients<D>,
@@ -82,13 +86,8 @@ fn tables<D: Device, S: Shapes, E: Format>(
     comm: &Comm,
     plan: &Plan,
 ) -> Result<(), StepError> {
-    let (architecture, last) = (&plan.spec().architecture, plan.stages() - 1);
-    let is_shared = architecture.tied_embeddings.is_on() || plan.counted_mtp() > 0;
     let stage = comm.place().pp;
-    if !is_shared || last == 0 || stage > 0 && stage < last {
-        return Ok(());
-    }
-    let other = if stage == 0 { last } else { 0 };
+    let other = if stage == 0 { plan.stages() - 1 } else { 0 };
     let Some(table) = model.table(stage == 0) else { return Ok(()) };
     let (place, flat) = (table.place(), table.flat());
     let len = place.rows * place.width;
@@ -102,35 +101,25 @@ fn tables<D: Device, S: Shapes, E: Format>(
     Ok(())
 }
 
-/// What each replica updated of the weights, to all.
+/// What each replica updated of the weights, to all, where each holds all of them.
 pub(super) fn weights<D: Device, S: Shapes, E: Format, M: Format>(
     step: &mut Step<D, S, E, M>,
 ) -> Result<(), StepError> {
-    for expert in [false, true] {
-        let Some((own, parts)) = shared_out(step, expert) else { continue };
-        let (device, master) = (&step.device, step.states.master(expert).part(0, own.len()));
+    let zero = step.plan.spec().layout.zero;
+    for (expert, stage) in [(false, zero.dense), (true, zero.expert)] {
+        let is_shared = matches!(stage, ZeroStage::Optimizer | ZeroStage::Gradients);
+        if step.comm.is_alone() || !is_shared || step.model.parameters[usize::from(expert)] == 0 {
+            continue;
+        }
+        let of = |replica| step.model.flat_share(&step.plan, expert, replica);
+        let len = of(step.replica(expert)).len();
+        let (device, master) = (&step.device, step.states.master(expert).part(0, len));
         let narrowed = |values: &[f32]| values.iter().map(|value| E::of_f32(*value)).collect::<Vec<E>>();
         let own = device.read(master.read(), narrowed).unwrap_or_default();
-        let Some(all) = step.comm.gather_parts(replicas(expert), parts, &own)? else { continue };
+        let all = step.comm.shares::<E>(replicas(expert), E::to_bytes(&own), &of)?.concat();
         step.model.visit(&mut Put { device, all: &all, expert })?;
     }
     Ok(())
-}
-
-/// The part of a group's parameters that a rank of a world updates for its replicas, each of which holds all of them: where it
-/// lies, how long parts are, and of how many parameters; none where each updates all, or holds but its part.
-fn shared_out<D: Device, S: Shapes, E: Format, M: Format>(
-    step: &Step<D, S, E, M>,
-    expert: bool,
-) -> Option<(Range<usize>, (usize, usize))> {
-    let (zero, n, len) = (step.plan.spec().layout.zero, &step.lengths, step.model.parameters[usize::from(expert)]);
-    let (stage, part) = if expert { (zero.expert, n.expert_shard) } else { (zero.dense, n.dense_shard) };
-    if step.comm.is_alone() || len == 0 || matches!(stage, ZeroStage::None | ZeroStage::Parameters) {
-        return None;
-    }
-    let replica = usize::try_from(step.plan.replica(step.comm.rank(), expert)).expect("replicas are addresses");
-    let [start, end] = [replica, replica + 1].map(|replica| len.min(replica * part));
-    Some((start..end, (part, len)))
 }
 
 /// Puts weights in their places.

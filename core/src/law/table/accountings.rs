@@ -84,7 +84,7 @@ pub(super) const LAWS: &[Law] = &[
         "reference-zero-groups",
         &[Key::ZeroGroups],
         Rule::OneOf(Key::ZeroGroups, &[ZeroGroups::ByReplica as u64, ZeroGroups::MoeBlock as u64]),
-        When::Reference,
+        When::ReferenceZero,
         "the reference step has to know which ranks share state, and `uniform` does not say",
     ),
     law(
