@@ -2,7 +2,7 @@
 //! recomputation, however much of its state is sharded, beside what the paper prints; and what two steps of such ranks
 //! allocated, each allocation asserted.
 //!
-//! `cargo run --release --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact
+//! `cargo run --example deepseek_v3` prints tables; `-- --json` prints the same as JSON, in exact
 //! integers, `-- --csv` our numbers beside the paper's.
 //! Every number of ours comes from the model declared below; what is typed in is what the paper prints.
 

@@ -35,7 +35,7 @@ const CI: &[(&str, &str)] = &[
         "checked gpu/check run target/gpu-check --small",
     ),
     ("cargo build --release --features mpi --example world", r#"cargo build "${mpi[@]}" --example world"#),
-    ("mpirun -np 8 target/release/examples/world --mpi", "-np 8 target/release/examples/world --mpi"),
+    ("mpirun -np 8 target/release/examples/world --mpi", "-np 8 target/debug/examples/world --mpi"),
     ("cargo build --release --features cuda --example world", r#"cargo build "${cuda[@]}" --example world"#),
     (
         "torchrun --no-python --nproc-per-node 8 target/release/examples/world --nccl",
