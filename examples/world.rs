@@ -6,7 +6,8 @@
 //!
 //! With feature `cuda` they may be processes of a GPU each, which NCCL connects: `--nccl`, and each is told its place by the
 //! variables that launchers set (`torchrun --no-python --nproc-per-node 8 target/release/examples/world --nccl`): `RANK`,
-//! `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR`, `MASTER_PORT`.
+//! `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR`, `MASTER_PORT`; ranks use the port above that one where `torchrun` itself listens
+//! there (`TORCHELASTIC_USE_AGENT_STORE=True`).
 //!
 //! The folder holds what `train_step` reads: a Hugging Face `config.json`, weights, a batch, and what transformers makes of
 //! it. Every rank holds its slices of the weights and its part of the batch; losses, each rank's gradients and its weights

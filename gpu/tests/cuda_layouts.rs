@@ -14,20 +14,23 @@ mod specs;
 use common::{ADAMW, Random};
 use driver::{alone, device};
 use moe_model_core::Plan;
-use moe_model_core::spec::{Dtype, Spec};
+use moe_model_core::spec::{Accounting, Dtype, Kernel, Reference, Spec};
 use moe_model_gpu::device::{Device, Format};
 use moe_model_gpu::ledger::Allocation;
 use moe_model_gpu::ops::activation::Activation;
 use moe_model_gpu::ops::router::Score;
 use moe_model_gpu::shapes::Dynamic;
 use moe_model_gpu::{Bf16, Cuda, Host, Meta, Numerics, Step};
-use near::assert_near;
+use near::{apart, assert_near};
 
 const SPECS: u64 = 60;
 
-/// How far gradients in bf16 may be off, of their size: those of one draw are ill-conditioned, by 5.4 % in bf16 and by 1e-5 in
-/// f32, ten times what is the rule there; of all others it is 1.5 % at most.
-const BF16: f32 = 0.08;
+/// How far gradients in bf16 may be off, of their size: on a GPU it was 1.5 % at most of all draws but one.
+const BF16: f32 = 0.04;
+
+/// The same of ill-conditioned draws, those where the CPU's own two attention kernels are farther apart than [`BF16`]: on a GPU
+/// it was 5.4 % of one.
+const ILL: f32 = 0.08;
 
 /// What one rank did.
 struct Outcome {
@@ -70,6 +73,26 @@ fn compare<E: Format, M: Format>(of: (Plan, u64), cuda: &Cuda, numerics: Numeric
     assert_near("gradient of", &cuda.gradients, &host.gradients, tolerance);
 }
 
+/// How far a step's gradients are apart when the CPU computes its attention by one kernel and by the other; none of layouts
+/// that are legal with one alone.
+fn noise<M: Format>((plan, stage): (Plan, u64), numerics: Numerics, random: Random) -> f32 {
+    let of = |kernel| {
+        let mut spec = *plan.spec();
+        spec.layout.accounting = Accounting::Reference(Reference { kernel });
+        let plan = Plan::new(spec).ok()?;
+        Some(run::<_, Bf16, M>((plan, stage), Host::new(1), numerics, random).gradients)
+    };
+    let both = of(Kernel::Flash).zip(of(Kernel::Eager));
+    both.map_or(0.0, |(one, other)| apart(&one, &other).0)
+}
+
+/// The same as [`compare`] in bf16: gives whether the draw is ill-conditioned.
+fn compare_bf16<M: Format>(of: (Plan, u64), cuda: &Cuda, numerics: Numerics, random: Random) -> bool {
+    let is_ill = noise::<M>(of, numerics, random) > BF16;
+    compare::<Bf16, M>(of, cuda, numerics, random, if is_ill { ILL } else { BF16 });
+    is_ill
+}
+
 /// A legal layout of a random model, and what the model computes.
 fn legal(seed: u64) -> (Plan, Numerics) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -92,6 +115,7 @@ fn legal(seed: u64) -> (Plan, Numerics) {
 fn random_layouts() {
     let _alone = alone();
     let Some(cuda) = device(None) else { return };
+    let mut ill = 0;
     for seed in 0..SPECS {
         let (plan, numerics) = legal(seed);
         let random = Random { seed, vocab: plan.spec().architecture.vocab };
@@ -99,12 +123,20 @@ fn random_layouts() {
         for stage in 0..plan.stages() {
             println!("{seed} {stage}");
             let of = (plan, stage);
-            match (precision.weights, precision.moments) {
-                (Dtype::Fp32, Dtype::Fp32) => compare::<f32, f32>(of, &cuda, numerics, random, 1e-5),
-                (Dtype::Fp32, _) => compare::<f32, Bf16>(of, &cuda, numerics, random, 1e-5),
-                (_, Dtype::Fp32) => compare::<Bf16, f32>(of, &cuda, numerics, random, BF16),
-                _ => compare::<Bf16, Bf16>(of, &cuda, numerics, random, BF16),
-            }
+            let is_ill = match (precision.weights, precision.moments) {
+                (Dtype::Fp32, Dtype::Fp32) => {
+                    compare::<f32, f32>(of, &cuda, numerics, random, 1e-5);
+                    false
+                }
+                (Dtype::Fp32, _) => {
+                    compare::<f32, Bf16>(of, &cuda, numerics, random, 1e-5);
+                    false
+                }
+                (_, Dtype::Fp32) => compare_bf16::<f32>(of, &cuda, numerics, random),
+                _ => compare_bf16::<Bf16>(of, &cuda, numerics, random),
+            };
+            ill += u64::from(is_ill);
         }
     }
+    assert!(ill <= SPECS / 10, "{ill} draws are ill-conditioned: what is compared says little");
 }

@@ -38,12 +38,15 @@ const STALLS: &str = "stalls";
 const LATE: &str = "comes, stalls";
 const DISAGREES: &str = "disagrees";
 const KILLED: &str = "is killed";
+/// What no buffer holds; before that, what one has to.
+const LONG: &str = "sends what is too long";
 const MISSED: &str = "is killed, and missed by others alone,";
 
 /// What happens, in which layout, and where.
 const CASES: &[(&str, &str, Group, Operation)] = &[
     (LATE, "experts", Group::CpDp, Operation::AllGather),
     (STALLS, "stages", Group::Pp, Operation::Send),
+    (LONG, "experts", Group::CpDp, Operation::Send),
     (DISAGREES, "experts", Group::Etp, Operation::AllGather),
     (MISSED, "experts", Group::Ep, Operation::AllToAll),
     (KILLED, "stages", Group::Tp, Operation::ReduceScatter),
@@ -72,7 +75,9 @@ fn main() {
 
 /// A rank of a world in which something happens.
 fn rank((kind, name, group, operation): (&'static str, &str, Group, Operation)) {
-    let (plan, mpi) = (layout(name), Mpi::start(WAIT).expect("it was not started before"));
+    // Long messages take their time, and nobody stalls.
+    let patience = if kind == LONG { STATED / 2 } else { WAIT };
+    let (plan, mpi) = (layout(name), Mpi::start(patience).expect("it was not started before"));
     let rank = mpi.rank();
     let happens = Box::new(move |message: &mut Vec<u8>| match kind {
         STALLS => thread::sleep(10 * STATED),
@@ -82,7 +87,11 @@ fn rank((kind, name, group, operation): (&'static str, &str, Group, Operation)) 
     });
     let fault = Fault { group, operation: operation.name(), before: 2, happens };
     let carrier = Faulty { carrier: mpi.clone(), rank, done: Done::default(), fault: (rank == RANK).then_some(fault) };
-    let ended = if kind == LATE { late(plan, &mpi, (group, operation)) } else { train(plan, rank, carrier) };
+    let ended = match kind {
+        LATE => late(plan, &mpi, (group, operation)),
+        LONG => long(plan, &mpi, (group, operation)),
+        _ => train(plan, rank, carrier),
+    };
     let text = ended.map_or_else(|error| error.to_string(), |()| "it goes on".to_owned());
     // At once, so that lines of several processes do not mix.
     io::stderr().write_all(format!("rank {rank} ends: {text}\n").as_bytes()).expect("somebody reads");
@@ -112,6 +121,18 @@ fn late(plan: Plan, mpi: &Mpi, (group, operation): (Group, Operation)) -> Result
     Ok(mpi.exchange(group, ranks, operation, sent).map(drop)?)
 }
 
+/// Messages around a ring, which all send before they receive, and then one of as many bytes as no message of MPI has.
+fn long(plan: Plan, mpi: &Mpi, (group, operation): (Group, Operation)) -> Result<(), StepError> {
+    let ([to, from], operation) = ([1, RANKS - 1].map(|far| (mpi.rank() + far) % RANKS), operation.name());
+    mpi.send(to, group, operation, vec![7; 65 << 20])?;
+    let message = mpi.receive(from, group, operation)?;
+    assert!(message.len() == 65 << 20 && message.iter().all(|byte| *byte == 7));
+    // All have come so far before one ends.
+    let all = plan.group(group, mpi.rank());
+    mpi.exchange(group, all, operation, all.into_iter().map(|_| Vec::new()).collect())?;
+    Ok(mpi.send(to, group, operation, vec![0; 1 << 31])?)
+}
+
 /// A world of processes, and what is seen of it.
 fn world(case: usize) {
     let (kind, name, group, operation) = CASES[case];
@@ -125,12 +146,25 @@ fn world(case: usize) {
         assert!(said.contains(&format!("process rank {RANK} ")) && said.contains("signal 9"), "{what}: {said}");
         return;
     }
+    let peers = layout(name).group(group, RANK);
     if kind == LATE {
+        // Those whose messages it does not take end the others, who may not come to say theirs: whoever does blames it alone.
         let error = format!(": rank {RANK} sends nothing for {} over {}: ", operation.name(), group.name());
-        assert!(said.lines().any(|line| line.starts_with("error: rank ") && line.contains(&error)), "{what}: {said}");
+        let mut errors = said.lines().filter(|line| line.starts_with("error: rank ")).peekable();
+        assert!(errors.peek().is_some(), "{what}: {said}");
+        assert!(errors.all(|line| line.contains(&error)), "{what}: {said}");
         return;
     }
-    let peers = layout(name).group(group, RANK);
+    if kind == LONG {
+        for rank in 0..RANKS {
+            let to = (rank + 1) % RANKS;
+            let error = format!(
+                "rank {rank} ends: rank {to} disagrees on send over cp-dp: a message of 2147483648 bytes: at most "
+            );
+            assert!(said.contains(&error), "{what}: rank {rank}: {said}");
+        }
+        return;
+    }
     for rank in (0..RANKS).filter(|rank| *rank != RANK) {
         let start = format!("rank {rank} ends: ");
         let error = said.lines().find_map(|line| line.split_once(&start)).map(|(_, error)| error);

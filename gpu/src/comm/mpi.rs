@@ -41,8 +41,13 @@ impl Drop for World {
     }
 }
 
-/// What messages of pipelines may wait in until they are received, in bytes.
-const BUFFER: usize = 64 << 20;
+/// What messages from one rank to another, of pipelines and of rings, wait in until they are received, in bytes: as much as MPI
+/// can be told of. None of it is memory before a message is there. A longer message is an error; more than this of several at
+/// once is what MPI itself refuses.
+const BUFFER: usize = i32::MAX as usize;
+/// What MPI keeps there for itself beside each message, at most (`MPI_BSEND_OVERHEAD` is 128 bytes of Open MPI, 96 of MPICH),
+/// and where the buffer begins.
+const OVERHEAD: usize = 1024;
 
 impl Mpi {
     /// The process's place in the world that `mpirun` started; none if MPI is at work already.
@@ -88,17 +93,43 @@ impl Mpi {
     }
 
     /// Waits until ranks have taken what was sent to them. MPI takes no message back: of a rank that is there, and does not
-    /// take one, this process cannot go on, and says why.
-    fn taken(&self, sends: Vec<(u64, Send<'_, '_>)>, (group, operation): (Group, &'static str)) {
+    /// take one, this process cannot go on, and says why: what went wrong before, if something did, since a rank that waits
+    /// for another one takes nothing either.
+    fn taken(
+        &self,
+        sends: Vec<(u64, Send<'_, '_>)>,
+        (group, operation): (Group, &'static str),
+        before: Option<&CommError>,
+    ) {
         let (mut left, started) = (sends, Instant::now());
         loop {
             left = left.into_iter().filter_map(|(to, send)| send.test().err().map(|send| (to, send))).collect();
             let Some((to, _)) = left.first() else { return };
             if started.elapsed() > self.patience {
-                let text = format!("error: rank {}: {}\n", self.rank, self.stalled((*to, group, operation)));
+                let error = before.cloned().unwrap_or_else(|| self.stalled((*to, group, operation)));
+                let text = format!("error: rank {}: {error}\n", self.rank);
                 // At once, so that lines of several processes do not mix.
                 let _ = io::stderr().write_all(text.as_bytes());
                 self.abort();
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The next message of one rank, for which is waited since some time.
+    fn receive_since(&self, started: Instant, (from, group, operation): About) -> Result<Vec<u8>, CommError> {
+        let process = self.world.processes.process_at_rank(place(from));
+        loop {
+            if let Some(message) = process.immediate_matched_probe() {
+                let (bytes, status) = message.matched_receive_vec::<u8>();
+                if status.tag() == tag(group, operation) {
+                    return Ok(bytes);
+                }
+                let how = "it does something else".to_owned();
+                return Err(self.failed(CommError::Disagree { rank: from, group, operation, how }));
+            }
+            if started.elapsed() > self.patience {
+                return Err(self.stalled((from, group, operation)));
             }
             thread::yield_now();
         }
@@ -144,36 +175,34 @@ impl Carrier for Mpi {
                 (to, process.immediate_send_with_tag(scope, &message[..], tag(group, operation)))
             });
             let sends: Vec<_> = sends.collect();
-            let received = ranks.into_iter().zip(&sent).map(|(from, own)| {
-                if from == self.rank { Ok(own.clone()) } else { self.receive(from, group, operation) }
-            });
-            let received = received.collect();
-            self.taken(sends, (group, operation));
-            received
+            let (started, mut first) = (Instant::now(), None);
+            let mut received = Vec::new();
+            for (from, own) in ranks.into_iter().zip(&sent) {
+                let about = (from, group, operation);
+                let message = if from == self.rank { Ok(own.clone()) } else { self.receive_since(started, about) };
+                // Those behind it are received all the same: else their ranks would wait for this one.
+                match message {
+                    Ok(message) => received.push(message),
+                    Err(error) => first = first.or(Some(error)),
+                }
+            }
+            self.taken(sends, (group, operation), first.as_ref());
+            first.map_or(Ok(received), Err)
         })
     }
 
     fn send(&self, to: u64, group: Group, operation: &'static str, message: Vec<u8>) -> Result<(), CommError> {
+        let most = BUFFER - OVERHEAD;
+        if message.len() > most {
+            let how = format!("a message of {} bytes: at most {most} wait until they are received", message.len());
+            return Err(self.failed(CommError::Disagree { rank: to, group, operation, how }));
+        }
         let process = self.world.processes.process_at_rank(place(to));
         process.buffered_send_with_tag(&message[..], tag(group, operation));
         Ok(())
     }
 
     fn receive(&self, from: u64, group: Group, operation: &'static str) -> Result<Vec<u8>, CommError> {
-        let (process, started) = (self.world.processes.process_at_rank(place(from)), Instant::now());
-        loop {
-            if let Some(message) = process.immediate_matched_probe() {
-                let (bytes, status) = message.matched_receive_vec::<u8>();
-                if status.tag() == tag(group, operation) {
-                    return Ok(bytes);
-                }
-                let how = "it does something else".to_owned();
-                return Err(self.failed(CommError::Disagree { rank: from, group, operation, how }));
-            }
-            if started.elapsed() > self.patience {
-                return Err(self.stalled((from, group, operation)));
-            }
-            thread::yield_now();
-        }
+        self.receive_since(Instant::now(), (from, group, operation))
     }
 }

@@ -21,6 +21,9 @@ struct Values {
 /// The longest name or value.
 const MOST: u32 = 1 << 16;
 
+/// How long the rest of a request may take once it has begun, and how long an answer may.
+const REST: Duration = Duration::from_secs(20);
+
 impl Store {
     /// Keeps the values of a world from now on, on threads of its own, as long as the process lives.
     pub fn keep(listener: TcpListener) {
@@ -114,22 +117,29 @@ fn take(mut from: &TcpStream) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Answers one rank, until it ends.
+/// Answers one rank, until it ends, or says no more of what it has begun to say.
 fn serve(mut stream: TcpStream, values: &Values) -> io::Result<()> {
+    stream.set_write_timeout(Some(REST))?;
     loop {
+        // Ranks say something when they have to: for the beginning of it one waits for ever.
+        stream.set_read_timeout(None)?;
         let mut what = [0];
         stream.read_exact(&mut what)?;
+        stream.set_read_timeout(Some(REST))?;
         let name = take(&stream)?;
+        // All of it before the values are locked: one rank does not hold up the others.
+        let value = if matches!(&what, b"s" | b"c") { Some(take(&stream)?) } else { None };
         let mut by_name = values.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if what == *b"s" {
-            by_name.insert(name, take(&stream)?);
+        if let Some(value) = value {
+            if what == *b"s" {
+                by_name.insert(name.clone(), value);
+            } else {
+                by_name.entry(name.clone()).or_insert(value);
+            }
             values.changed.notify_all();
-            continue;
         }
-        if what == *b"c" {
-            let value = take(&stream)?;
-            by_name.entry(name.clone()).or_insert(value);
-            values.changed.notify_all();
+        if what == *b"s" {
+            continue;
         }
         let value = loop {
             match by_name.get(&name) {
@@ -144,7 +154,8 @@ fn serve(mut stream: TcpStream, values: &Values) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::Store;
+    use super::{Store, put};
+    use std::io::Write;
     use std::net::TcpListener;
     use std::thread;
     use std::time::Duration;
@@ -165,6 +176,12 @@ mod tests {
             assert_eq!(store.claim("mine", b"2").expect("it is kept"), b"2");
             assert_eq!(waits.join().expect("it ends").expect("it comes"), b"an id");
         });
+        // One who says half of a request holds up nobody.
+        let half = Store::reach(address, patience).expect("it is kept");
+        (&half.0).write_all(b"s").and_then(|()| put(&half.0, b"half")).expect("it is kept");
+        thread::sleep(Duration::from_millis(50));
+        let store = Store::reach(address, Duration::from_secs(2)).expect("it is kept");
+        assert_eq!(store.get("other").expect("nobody holds it up"), b"1");
         let store = Store::reach(address, Duration::from_millis(50)).expect("it is kept");
         assert!(store.get("nothing").is_err(), "nobody sets it");
         assert!(Store::reach("127.0.0.1:1", Duration::from_millis(50)).is_err(), "nobody is there");

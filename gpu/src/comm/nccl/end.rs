@@ -7,7 +7,7 @@ use core::fmt;
 use cudarc::driver::{CudaContext, CudaStream, result as driver, sys as driver_sys};
 use cudarc::nccl::{result as nccl, sys};
 use moe_model_core::groups::Group;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,8 +21,9 @@ pub(super) struct Maker {
 
 /// A communicator of some ranks.
 pub(super) struct End {
-    comm: sys::ncclComm_t,
-    pub(super) stream: Arc<CudaStream>,
+    /// None once it was given up.
+    comm: Cell<Option<sys::ncclComm_t>>,
+    stream: Arc<CudaStream>,
     /// The last is in use. Those before are freed with it: a free waits for all that the device does, and messages on their
     /// way wait for other ranks, which may wait for this one.
     rooms: RefCell<Vec<Room>>,
@@ -55,7 +56,8 @@ impl Maker {
         Ok(Self { rank: self.rank, context: self.context.clone(), store })
     }
 
-    /// The end of a communicator by its name: of some ranks, in their order. Waits for all of them.
+    /// The end of a communicator by its name: of some ranks, in their order. Waits for all of them: for the first one as long
+    /// as the patience is, and then in NCCL without bound.
     pub(super) fn end(&self, name: &str, ranks: &[u64], about: About<'_>) -> Result<End, CommError> {
         let (stalled, no) = (stalled(about), |error: &dyn fmt::Debug| failed(about, error));
         let id = if ranks.first() == Some(&self.rank) {
@@ -75,7 +77,7 @@ impl Maker {
         // SAFETY: the pointer is one to write the communicator to, and lives during the call.
         unsafe { nccl::comm_init_rank(&raw mut comm, int(ranks.len()), id, int(mine)) }
             .map_err(|error| no(&error.0))?;
-        Ok(End { comm, stream, rooms: RefCell::default() })
+        Ok(End { comm: Cell::new(Some(comm)), stream, rooms: RefCell::default() })
     }
 }
 
@@ -125,7 +127,8 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // SAFETY: it was allocated so, is freed once, and nothing on the stream uses it: the end waited for that.
+        // SAFETY: it was allocated so, is freed once, and nothing on the stream uses it: the end either waited for all that
+        // the stream does, or gave up the communicator, which ends what was on its way.
         let _ = unsafe { driver::free_sync(self.address) };
     }
 }
@@ -168,18 +171,35 @@ impl End {
 
     pub(super) fn send(&self, from: u64, len: usize, to: usize, about: About<'_>) -> Result<(), CommError> {
         let kind = sys::ncclDataType_t::ncclUint8;
+        let comm = self.comm(about)?;
         // SAFETY: as many bytes are there, and stay until the stream has sent them.
-        unsafe { nccl::send(from as *const _, len, kind, int(to), self.comm, self.stream.cu_stream().cast()) }
+        unsafe { nccl::send(from as *const _, len, kind, int(to), comm, self.stream.cu_stream().cast()) }
             .map(drop)
             .map_err(|error| failed(about, &error.0))
     }
 
     pub(super) fn receive(&self, to: u64, len: usize, from: usize, about: About<'_>) -> Result<(), CommError> {
         let kind = sys::ncclDataType_t::ncclUint8;
+        let comm = self.comm(about)?;
         // SAFETY: there is room for as many bytes, which nobody reads before the stream has received them.
-        unsafe { nccl::recv(to as *mut _, len, kind, int(from), self.comm, self.stream.cu_stream().cast()) }
+        unsafe { nccl::recv(to as *mut _, len, kind, int(from), comm, self.stream.cu_stream().cast()) }
             .map(drop)
             .map_err(|error| failed(about, &error.0))
+    }
+
+    /// The communicator, if it was not given up.
+    fn comm(&self, (rank, group, operation, _): About<'_>) -> Result<sys::ncclComm_t, CommError> {
+        let how = || "what was on its way before stalled, and was given up".to_owned();
+        self.comm.get().ok_or_else(|| CommError::Disagree { rank, group, operation, how: how() })
+    }
+
+    /// Ends what is on its way: else whatever waits for the stream or the device, a free among them, waits for a rank that
+    /// does not come.
+    fn give_up(&self) {
+        if let Some(comm) = self.comm.take() {
+            // SAFETY: the communicator was there, and nobody uses it again.
+            let _ = unsafe { nccl::comm_abort(comm) };
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -188,11 +208,17 @@ impl End {
         state != driver_sys::CUresult::CUDA_ERROR_NOT_READY
     }
 
-    /// Waits until the stream has done all.
+    /// Waits until the stream has done all, as long as the patience is: then the communicator is given up.
     pub(super) fn wait(&self, about: About<'_>) -> Result<(), CommError> {
         let begun = Instant::now();
+        self.wait_while(|| begun.elapsed() <= *about.3, about)
+    }
+
+    /// The same, as long as something holds.
+    pub(super) fn wait_while(&self, holds: impl Fn() -> bool, about: About<'_>) -> Result<(), CommError> {
         while !self.is_idle() {
-            if begun.elapsed() > *about.3 {
+            if !holds() {
+                self.give_up();
                 return Err(stalled(about));
             }
             thread::yield_now();
@@ -227,9 +253,14 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // What was sent is received by somebody who is there, or by nobody any more.
-        let _ = self.stream.synchronize();
-        // SAFETY: the communicator is there, and ends once.
-        let _ = unsafe { nccl::comm_destroy(self.comm) };
+        let Some(comm) = self.comm.take() else { return };
+        // All that was asked for was waited for, or given up: what is on its way is what an error came before.
+        if self.is_idle() {
+            // SAFETY: the communicator is there, and ends once.
+            let _ = unsafe { nccl::comm_destroy(comm) };
+        } else {
+            // SAFETY: as above.
+            let _ = unsafe { nccl::comm_abort(comm) };
+        }
     }
 }

@@ -17,7 +17,8 @@ pub struct Launch {
     pub size: u64,
     /// Its device on its machine: `LOCAL_RANK`.
     pub device: usize,
-    /// Where rank 0 listens: `MASTER_ADDR`, and `MASTER_PORT`, 29500 where it is not said.
+    /// Where rank 0 listens: `MASTER_ADDR`, and `MASTER_PORT`, 29500 where it is not said; the port above that one where
+    /// `TORCHELASTIC_USE_AGENT_STORE` is `True`, since `torchrun` itself then listens at `MASTER_PORT`.
     pub address: (String, u16),
 }
 
@@ -75,12 +76,15 @@ impl Launch {
     /// # Errors
     /// As above.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, NoWorld> {
+        // What holds values for PyTorch: none of ours, and its port is taken.
+        let agent = u64::from(lookup("TORCHELASTIC_USE_AGENT_STORE").as_deref() == Some("True"));
         let number = |name: &'static str, default: Option<&str>, most: u64| {
             let value = lookup(name).or_else(|| default.map(str::to_owned)).unwrap_or_default();
             let expected = match name {
                 "RANK" => "a rank of the world, from 0 to WORLD_SIZE - 1",
                 "WORLD_SIZE" => "how many ranks there are",
                 "LOCAL_RANK" => "a device of this machine, from 0",
+                _ if agent == 1 => "a port below 65535: ranks use the one above, where `torchrun` does not listen",
                 _ => "a port",
             };
             match value.parse::<u64>() {
@@ -91,7 +95,7 @@ impl Launch {
         let size = number("WORLD_SIZE", None, u64::from(u32::MAX))?;
         let rank = number("RANK", None, size)?;
         let device = usize::try_from(number("LOCAL_RANK", None, u64::from(u32::MAX))?).unwrap_or(usize::MAX);
-        let port = number("MASTER_PORT", Some("29500"), 1 << 16)?;
+        let port = number("MASTER_PORT", Some("29500"), (1 << 16) - agent)? + agent;
         let host = lookup("MASTER_ADDR").filter(|host| !host.is_empty());
         let missing = || NoWorld::Variable {
             name: "MASTER_ADDR",
@@ -115,7 +119,8 @@ impl Launch {
     fn meet(&self, patience: Duration) -> Result<Store, NoWorld> {
         let said = |error: std::io::Error| {
             let (host, port) = &self.address;
-            NoWorld::Unreachable(format!("{host}:{port}: {error}"))
+            let which = "MASTER_PORT, or the port above it where TORCHELASTIC_USE_AGENT_STORE = True";
+            NoWorld::Unreachable(format!("{host}:{port} ({which}): {error}"))
         };
         if self.rank == 0 {
             Store::keep(TcpListener::bind(("0.0.0.0", self.address.1)).map_err(said)?);
@@ -175,6 +180,11 @@ mod tests {
         let address = ("node-0".to_owned(), 29500);
         assert_eq!(read(&all).expect("it is whole"), Launch { rank: 5, size: 8, device: 1, address });
         assert_eq!(read(&[&all[..], &[("MASTER_PORT", "77")]].concat()).expect("it is whole").address.1, 77);
+        // As `torchrun` says it, whose own store is at the port.
+        for (agent, port) in [("True", 78), ("False", 77)] {
+            let with = [&all[..], &[("MASTER_PORT", "77"), ("TORCHELASTIC_USE_AGENT_STORE", agent)]].concat();
+            assert_eq!(read(&with).expect("it is whole").address.1, port);
+        }
         let said = |variables: &[(&str, &str)]| read(variables).expect_err("something is missing").to_string();
         assert_eq!(
             said(&all[..1]),
@@ -194,6 +204,12 @@ mod tests {
             let error = said(&[&[(name, value)], &all[..]].concat());
             assert!(error.starts_with(expected), "{error}");
         }
+        let last = [&all[..], &[("MASTER_PORT", "65535"), ("TORCHELASTIC_USE_AGENT_STORE", "True")]].concat();
+        assert!(
+            said(&last).starts_with("the variable MASTER_PORT = 65535: it is a port below 65535"),
+            "{}",
+            said(&last)
+        );
     }
 
     /// Processes that contradict each other are told which variable does.
@@ -211,6 +227,7 @@ mod tests {
         let expected =
             "the variable WORLD_SIZE = 4: it is the same for all processes of a world, and another says another";
         assert_eq!(said(1, 4), expected);
-        assert!(said(0, 3).starts_with("rank 0 of the world: 127.0.0.1"), "its port is taken");
+        let taken = said(0, 3);
+        assert!(taken.starts_with(&format!("rank 0 of the world: 127.0.0.1:{port} (MASTER_PORT, or ")), "{taken}");
     }
 }

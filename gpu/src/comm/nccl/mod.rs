@@ -4,6 +4,10 @@
 //!
 //! What is sent to one rank waits for nobody: NCCL makes a communicator, and the first connection in it, when both sides ask
 //! for them, so that ranks which all send first would wait for each other. A thread of each direction does the waiting.
+//!
+//! Where a message stalls its communicator is given up (`ncclCommAbort`), so that nothing on the device waits any more; what
+//! would use it again is an error. Patience bounds messages alone: the making of a communicator, when its ranks first exchange
+//! anything, waits in NCCL for as long as one of them does not come.
 
 #![allow(unsafe_code)]
 
