@@ -8,7 +8,7 @@ use moe_model_core::traffic::Operation;
 
 impl Comm {
     /// Gives values to the next context-parallel rank for those of the one in front. Alone, these are its own.
-    pub(crate) fn round<D: Memory, R, C, E: Element>(
+    pub(crate) fn shift<D: Memory, R, C, E: Element>(
         &self,
         device: &D,
         values: ViewMut<'_, D, R, C, E>,

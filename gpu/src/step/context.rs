@@ -1,7 +1,8 @@
 //! What blocks of the step share: where they allocate, the norm in front of them, what they gather and scatter.
 
 use super::Load;
-use super::params::{Gradients, Param};
+use super::gradients::Gradients;
+use super::params::Param;
 use crate::comm::{Comm, Subject};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ledger::Direction;
@@ -28,6 +29,18 @@ pub(super) struct Context<'a, D> {
 }
 
 impl<D: Memory> Context<'_, D> {
+    /// Its place among context-parallel ranks.
+    pub(super) fn cp(&self) -> usize {
+        usize::try_from(self.comm.place().cp).expect("ranks are addresses")
+    }
+
+    /// The first tokens of the pieces that a context-parallel rank has of a sequence.
+    pub(super) fn starts(&self, rank: usize) -> impl Iterator<Item = usize> + use<D> {
+        let (mesh, piece) = (self.plan.spec().layout.mesh, self.room.lengths.piece);
+        (0..mesh.pieces())
+            .map(move |number| usize::try_from(mesh.piece(rank as u64, number)).expect("pieces are addresses") * piece)
+    }
+
     /// Whether blocks gather their tokens from tensor-parallel ranks.
     pub(super) fn gathers(&self) -> bool {
         self.room.lengths.context != self.room.lengths.tokens

@@ -1,7 +1,8 @@
 //! Dense feed-forward blocks: a norm and a gated network.
 
 use super::context::{Context as Ctx, NormOutput, Passing, residual};
-use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::gradients::Gradients;
+use super::params::{Maker, Param, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::activation;

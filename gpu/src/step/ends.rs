@@ -1,7 +1,8 @@
 //! The ends of the model: embedding, and final norm with head and loss.
 
 use super::context::{Context as Ctx, NormOutput};
-use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::gradients::Gradients;
+use super::params::{Maker, Param, Visit, Visitor, visit_fields};
 use crate::View;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::cross_entropy::{self, Rows};

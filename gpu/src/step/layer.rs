@@ -3,8 +3,9 @@
 use super::attention::{self, Attention};
 use super::context::Context;
 use super::dense::{self, Dense};
+use super::gradients::Gradients;
 use super::moe::{self, Moe};
-use super::params::{Gradients, Maker, Visit, Visitor, visit_fields};
+use super::params::{Maker, Visit, Visitor, visit_fields};
 use super::probe::Probing;
 use super::shared_out::release;
 use crate::View;

@@ -8,6 +8,7 @@ mod attention;
 mod context;
 mod dense;
 mod ends;
+mod gradients;
 mod layer;
 mod model;
 mod moe;
@@ -33,12 +34,13 @@ use crate::shapes::{Axis, Lengths, Shapes};
 use crate::tensor::{Room, StepError};
 use context::Context;
 use core::ops::Range;
+use gradients::{Gradients, States};
 use model::{Losses, Model};
 use moe_model_core::events::Work;
 use moe_model_core::manifest::Orders;
 use moe_model_core::spec::{ZeroGroups, ZeroStage};
 use moe_model_core::{Phase, Plan};
-use params::{Gradients, States, Visit};
+use params::Visit;
 use probe::Probing;
 use shared_out::Release;
 use std::collections::BTreeMap;
@@ -381,7 +383,7 @@ fn check<S: Shapes, E: Format, M: Format>(plan: &Plan, stage: u64) -> Result<(),
 
 fn update_group<D: Device, R: Axis, M: Format>(
     device: &D,
-    state: &mut params::State<D, R, M>,
+    state: &mut gradients::State<D, R, M>,
     gradient: Mut<'_, D, f32>,
     shard: Range<usize>,
     adamw: AdamW,

@@ -4,9 +4,10 @@
 use super::Batch;
 use super::context::Context;
 use super::ends::{self, Embedding, Head};
+use super::gradients::Gradients;
 use super::layer::{KeptLayer, Layer, RESIDUAL, carried};
 use super::mtp::{self, Hidden, Mtp};
-use super::params::{self, Gradients, Maker, Param, Visit, Visitor};
+use super::params::{self, Maker, Param, Visit, Visitor};
 use super::probe::Probing;
 use super::shared_out::release;
 use crate::View;

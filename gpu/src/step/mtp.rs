@@ -3,8 +3,9 @@
 
 use super::context::Context as Ctx;
 use super::ends::{Embedding, Exit, Ids};
+use super::gradients::Gradients;
 use super::layer::Layer;
-use super::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::params::{Maker, Param, Visit, Visitor, visit_fields};
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::elementwise::{self, Columns};
 use crate::ops::gemm::{self, Into};

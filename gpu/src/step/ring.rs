@@ -25,7 +25,7 @@ struct Sums<D: Memory, S: Shapes, E: Element> {
 }
 
 /// What a backward works on: sums of gradients, those of keys and values as they come round, and what one piece gives.
-pub(super) struct Gradients<D: Memory, S: Shapes, K, W, E: Element> {
+pub(super) struct RingGradients<D: Memory, S: Shapes, K, W, E: Element> {
     q: Tensor<D, Context, Times<S::Heads, W>, f32>,
     k: Tensor<D, Context, Times<K, W>, f32>,
     v: Tensor<D, Context, Times<K, S::Value>, f32>,
@@ -128,9 +128,9 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
         [dq, dk, dv]: [Mut<'_, D, E>; 3],
         mut d_sinks: Option<Mut<'_, D, f32>>,
         delta: Mut<'_, D, f32>,
-    ) -> Result<Gradients<D, S, K, W, E>, StepError> {
+    ) -> Result<RingGradients<D, S, K, W, E>, StepError> {
         let (device, ranks) = (of.room.device, of.room.lengths.ring_ranks);
-        let (mut d, mut delta) = (Gradients::new(of)?, delta.part(0, own.span(0, own.shape.heads, 1).len()));
+        let (mut d, mut delta) = (RingGradients::new(of)?, delta.part(0, own.span(0, own.shape.heads, 1).len()));
         for round in 0..ranks {
             self.come(of, own, round)?;
             let [q, k, v] = self.qkv(own, round);
@@ -155,8 +155,8 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
                 device.add_up(d.v.view_mut().raw().part(v_at.start, v_at.len()), d.of_v.view().raw());
             }
             // They go with the keys and values that they are of, and behind the last round home.
-            of.comm.round(device, d.k.view_mut())?;
-            of.comm.round(device, d.v.view_mut())?;
+            of.comm.shift(device, d.k.view_mut())?;
+            of.comm.shift(device, d.v.view_mut())?;
         }
         device.narrow(dq, d.q.view().raw());
         device.narrow(dk, d.k.view().raw());
@@ -175,8 +175,8 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
             device.copy(self.key.view_mut().raw(), k);
             device.copy(self.value.view_mut().raw(), v);
         }
-        of.comm.round(device, self.key.view_mut())?;
-        Ok(of.comm.round(device, self.value.view_mut())?)
+        of.comm.shift(device, self.key.view_mut())?;
+        Ok(of.comm.shift(device, self.value.view_mut())?)
     }
 
     /// Queries, and the keys and values of a round.
@@ -185,7 +185,7 @@ impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Ring<D, S, K, W, E> {
     }
 }
 
-impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> Gradients<D, S, K, W, E> {
+impl<D: Device, S: Shapes, K: Axis, W: Axis, E: Format> RingGradients<D, S, K, W, E> {
     fn new(of: &Ctx<'_, D>) -> Result<Self, StepError> {
         let (room, device) = (of.room, of.room.device);
         let mut d = Self {
@@ -230,18 +230,6 @@ impl<D: Device> Ctx<'_, D> {
 }
 
 impl<D: Memory> Ctx<'_, D> {
-    /// Its place among context-parallel ranks.
-    pub(super) fn cp(&self) -> usize {
-        usize::try_from(self.comm.place().cp).expect("ranks are addresses")
-    }
-
-    /// The first tokens of the pieces that a context-parallel rank has of a sequence.
-    pub(super) fn starts(&self, rank: usize) -> impl Iterator<Item = usize> + use<D> {
-        let (mesh, piece) = (self.plan.spec().layout.mesh, self.room.lengths.piece);
-        (0..mesh.pieces())
-            .map(move |number| usize::try_from(mesh.piece(rank as u64, number)).expect("pieces are addresses") * piece)
-    }
-
     /// The places of pieces of queries, among those of all sequences, and of pieces of keys that they see in a round, and how many
     /// tokens further they are; first of all their own.
     fn pairs(&self, round: usize, window: usize) -> Vec<([usize; 2], usize)> {

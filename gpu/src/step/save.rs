@@ -2,8 +2,9 @@
 //! checkpoint that ranks of any layout wrote.
 
 use super::Step;
+use super::gradients::{State, States};
 use super::model::Model;
-use super::params::{Flat, Part, Place, State, States, Visit, Visitor};
+use super::params::{Flat, Part, Place, Visit, Visitor};
 use crate::checkpoint::blocks::Writer;
 use crate::checkpoint::disk::{Disk, Real};
 use crate::checkpoint::document::{self, Document, Listed, VERSION, file_name, of_spec};

@@ -2,7 +2,8 @@
 //! gradients, which are summed over replicas behind it, each of which keeps its part (from ZeRO-2 on).
 
 use super::context::Context;
-use super::params::{Gradients, Stored, Visit, Visitor};
+use super::gradients::Gradients;
+use super::params::{Stored, Visit, Visitor};
 use crate::device::{Device, Format, Memory};
 use crate::tensor::StepError;
 use moe_model_core::inventory::Block;

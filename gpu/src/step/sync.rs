@@ -2,8 +2,9 @@
 //! weights that each has updated a shard of.
 
 use super::Step;
+use super::gradients::Gradients;
 use super::model::Model;
-use super::params::{Flat, Gradients, Place, Visit, Visitor, replicas};
+use super::params::{Flat, Place, Visit, Visitor, replicas};
 use super::weights;
 use crate::ViewMut;
 use crate::comm::{Comm, Subject};

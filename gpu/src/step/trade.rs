@@ -1,4 +1,5 @@
-//! What context-parallel ranks have around attention: all heads of a rank's own tokens, where context-parallel ranks trade tokens for heads around attention.
+//! What context-parallel ranks have around attention: all heads of their own tokens, which they trade for some heads of all, or
+//! what goes round a ring.
 
 use super::context::Context as Ctx;
 use super::ring::Ring;

@@ -2,7 +2,8 @@
 //! shows them.
 
 use super::Source;
-use super::params::{Flat, Gradients, Part, Place, States, Visitor};
+use super::gradients::{Gradients, States};
+use super::params::{Flat, Part, Place, Visitor};
 use super::probe::widened;
 use crate::comm::{Comm, CommError};
 use crate::device::{Device, Element, Format, Memory, Mut};

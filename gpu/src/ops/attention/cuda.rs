@@ -19,11 +19,13 @@ crate::cuda::launch::kernels! {
     );
     fn attend_queries[X]<X, X>(
         dq: Out<X>, d_o: In<X>, lse: In<f32>, delta: In<f32>, q: In<X>, k: In<X>, v: In<X>, queries: Wide,
-        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number, ahead: Narrow,
+        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number,
+        ahead: Narrow,
     );
     fn attend_keys[X]<X, X>(
         dk: Out<X>, dv: Out<X>, d_o: In<X>, lse: In<f32>, delta: In<f32>, q: In<X>, k: In<X>, v: In<X>, keys: Wide,
-        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number, ahead: Narrow,
+        sequence: Narrow, heads: Narrow, kv_heads: Narrow, width: Narrow, value: Narrow, window: Narrow, scale: Number,
+        ahead: Narrow,
     );
     fn attend_merge[X]<X, X>(
         o: Out<f32>, lse: Out<f32>, part: In<X>, part_lse: In<f32>, queries: Wide, sequence: Narrow, heads: Narrow,

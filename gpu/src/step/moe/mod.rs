@@ -5,7 +5,8 @@ mod routing;
 mod shared;
 
 use super::context::{Context as Ctx, Norm, Passing};
-use super::params::{Buffer, Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use super::gradients::Gradients;
+use super::params::{Buffer, Maker, Param, Visit, Visitor, visit_fields};
 use super::probe::Probing;
 use crate::device::{Device, Element, Format, Memory};
 use crate::ops::gemm::{self, Into};

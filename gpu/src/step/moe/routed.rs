@@ -5,7 +5,8 @@ use crate::device::{Device, Element, Format, Memory};
 use crate::ops::gemm::{self, Into};
 use crate::ops::{activation, permute};
 use crate::shapes::{One, Rows, Shapes, Times};
-use crate::step::params::{Gradients, Maker, Param, Visit, Visitor, visit_fields};
+use crate::step::gradients::Gradients;
+use crate::step::params::{Maker, Param, Visit, Visitor, visit_fields};
 use crate::tensor::{StepError, Tensor};
 use moe_model_core::inventory::Module;
 
