@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-const FILE: &str = "tests/ui/pass/declarations.rs";
+const FILE: &str = "tests/valid/declarations.rs";
 
 const HEAD: &str = "\
 //! Written by `SNAPSHOTS=overwrite cargo test --test declaration`: declarations out of architectures, which must
@@ -228,7 +228,7 @@ fn written() -> String {
             format!("    let meant = {debug:?};\n    assert_eq!(format!(\"{{:?}}\", {ty}::ARCHITECTURE), meant);\n");
         write(ty, about, &architecture, &meant);
     }
-    text + "fn main() {\n" + &main + "}\n"
+    text + "#[test]\nfn they_mean_the_same() {\n" + &main + "}\n"
 }
 
 /// `deepseek_v3` as the name of a type.

@@ -38,7 +38,8 @@ moe_model::moe_model! {
 
 const _: () = assert!(Published::ARCHITECTURE.parameters().total() == preset::DEEPSEEK_V3.parameters().total());
 
-fn main() {
+#[test]
+fn it_is_valid() {
     assert_eq!(Published::ARCHITECTURE, preset::DEEPSEEK_V3);
     assert_eq!(Published::MAIN.spec().numbers().of(Key::ExpertsGroups), 8);
     assert_eq!(Changed::ARCHITECTURE, spec::Architecture { vocab: 32_000, mtp: 0, ..preset::DEEPSEEK_V3 });

@@ -748,7 +748,8 @@ moe_model::moe_model! {
     mtp: 1,
 }
 
-fn main() {
+#[test]
+fn they_mean_the_same() {
     assert_eq!(DeepseekMoe16b::ARCHITECTURE, moe_model::preset::DEEPSEEK_MOE_16B);
     const { assert!(DeepseekMoe16b::ARCHITECTURE.parameters().total() == 16375728128) };
     const { assert!(DeepseekMoe16b::ARCHITECTURE.active_parameters() == 2828650496) };

@@ -32,5 +32,3 @@ moe_model! {
     #[allow(deprecated)]
     layout Kept: layout { recompute: none, ..Paper },
 }
-
-fn main() {}

@@ -30,5 +30,3 @@ moe_model! {
         accounting: paper { kernel: eager, dropout: on, pool: replica },
     },
 }
-
-fn main() {}

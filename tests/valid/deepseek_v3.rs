@@ -1,7 +1,5 @@
-// Constants and expressions of the crate, valid.
+// The declaration that the cases around change: valid, and usable where it stands.
 use moe_model::moe_model;
-
-const TP: u64 = 2;
 
 moe_model! {
     /// DeepSeek-V3 under the layout analysed in arXiv:2502.07846.
@@ -18,7 +16,7 @@ moe_model! {
 
     /// The paper's.
     layout Paper: layout {
-        mesh: mesh { dp: 32, tp: TP, pp: 16, ep: 4 * TP, etp: 1, sequence_parallel: on },
+        mesh: mesh { dp: 32, tp: 2, pp: 16, ep: 8, etp: 1, sequence_parallel: on },
         stages: stages { first: 4, last: 1 },
         schedule: one_f_one_b,
         zero: zero { dense: optimizer, expert: optimizer, groups: moe_block },
@@ -29,8 +27,13 @@ moe_model! {
         routing: dropless { skew: 1.0 },
         accounting: paper { kernel: eager, dropout: on, pool: replica },
     },
+    layout Wide: layout { mesh: mesh { dp: 64, tp: 1, ep: 64, pp: 16, etp: 1 }, ..Paper },
 }
 
-fn main() {
-    assert_eq!(DeepSeekV3::PAPER.spec().layout.mesh.ep, 8);
+const _: u64 = DeepSeekV3::PAPER.peak().total.bytes();
+
+#[test]
+fn it_is_valid() {
+    assert_eq!(DeepSeekV3::PAPER.world(), 1024);
+    assert_eq!(DeepSeekV3::WIDE.edp(), 1);
 }

@@ -40,7 +40,8 @@ moe_model! {
     layout S: layout { recompute: full, ..B },
 }
 
-fn main() {
+#[test]
+fn it_is_valid() {
     const S: u64 = 8;
     moe_model! {
         struct Local;
