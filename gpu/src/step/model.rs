@@ -7,7 +7,7 @@ use super::ends::{self, Embedding, Head};
 use super::gradients::Gradients;
 use super::layer::{KeptLayer, Layer, RESIDUAL, carried};
 use super::mtp::{self, Hidden, Mtp};
-use super::params::{self, Maker, Param, Visit, Visitor};
+use super::params::{self, Maker, Param, Visit, Visitor, address};
 use super::probe::Probing;
 use super::shared_out::release;
 use crate::View;
@@ -89,7 +89,7 @@ impl Losses {
 impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     pub(super) fn new(room: Room<'_, D>, plan: &Plan, comm: &Comm) -> Result<Self, StepError> {
         let (mut make, stage) = (Maker::new(room, plan, comm)?, comm.place().pp);
-        let parameters = make.parameters.map(|count| usize::try_from(count).expect("parameters are addresses"));
+        let parameters = make.parameters.map(address);
         let chunks = (0..plan.chunks()).map(|chunk| Chunk::new(&mut make, plan, &plan.chunk(stage, chunk)));
         let chunks = chunks.collect::<Result<_, _>>()?;
         debug_assert!(make.is_done(), "a rank has all that the plan says");
@@ -100,8 +100,7 @@ impl<D: Device, S: Shapes, E: Format> Model<D, S, E> {
     pub(super) fn flat_share(&self, plan: &Plan, expert: bool, replica: usize) -> Range<usize> {
         let all = self.parameters[usize::from(expert)] as u64;
         let range = plan.cut_of_group(expert, all, ZeroStage::Optimizer).share(replica as u64).elements;
-        let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).expect("parameters are addresses"));
-        start..end
+        address(range.start)..address(range.end)
     }
 
     /// A table that both ends of the pipeline hold: the first stage's, or the last one's.

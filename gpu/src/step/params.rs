@@ -47,8 +47,7 @@ impl Flat {
 
     fn of(self, replica: u64) -> Part {
         let Share { elements, at } = self.cut.share(replica);
-        let [start, end, at] = [elements.start, elements.end, at].map(address);
-        Part { elements: start..end, at }
+        Part { elements: address(elements.start)..address(elements.end), at: address(at) }
     }
 
     /// Which elements a replica keeps the state of.
@@ -87,7 +86,8 @@ pub(super) const fn replicas(expert: bool) -> Group {
     if expert { Group::Edp } else { Group::CpDp }
 }
 
-fn address(place: u64) -> usize {
+/// A place among the parameters of a rank, or how many they are.
+pub(super) fn address(place: u64) -> usize {
     usize::try_from(place).expect("parameters of a rank are addresses")
 }
 

@@ -4,7 +4,7 @@
 use super::Step;
 use super::gradients::{State, States};
 use super::model::Model;
-use super::params::{Flat, Part, Place, Visit, Visitor};
+use super::params::{Flat, Part, Place, Visit, Visitor, address};
 use crate::checkpoint::blocks::Writer;
 use crate::checkpoint::disk::{Disk, Real};
 use crate::checkpoint::document::{self, Document, Listed, VERSION, file_name, of_spec};
@@ -383,10 +383,6 @@ fn of_state<D: Device, R: Axis, M: Format>(
 /// The step and the plan do not agree on what the rank holds.
 fn disagree(place: &Place, plan: &str) -> StepError {
     StepError::Other(format!("of {place:?} the plan says that this rank has {plan}"))
-}
-
-fn address(place: u64) -> usize {
-    usize::try_from(place).expect("parameters of a rank are addresses")
 }
 
 impl<D: Device, E: Format, M: Format, V: Each<D>> Visitor<D, E> for Over<'_, '_, D, M, V> {
