@@ -20,6 +20,7 @@ use crate::{View, ViewMut};
 use core::cell::RefCell;
 use core::fmt;
 use core::mem::size_of;
+use core::ops::Range;
 use moe_model_core::groups::{Group, Ranks};
 use moe_model_core::traffic::Operation;
 use moe_model_core::{Bytes, Coordinates, Plan};
@@ -455,10 +456,8 @@ impl Comm {
         fold(&mut made, &received);
         let made = E::to_bytes(&made);
         let received = self.exchange_among(group, ranks, OPERATION, |members| vec![made; members])?.unwrap_or_default();
-        let received = elements_among::<E>((group, ranks), OPERATION, &received, |member| parts(member).len())?;
-        device.write(values.again().raw(), |out| {
-            received.iter().enumerate().for_each(|(member, part)| out[parts(member)].copy_from_slice(part));
-        });
+        have_lengths::<E>((group, ranks), OPERATION, &received, |member| parts(member).len())?;
+        device.write(values.again().raw(), |out| put(out, &received, parts));
         Ok(())
     }
 
@@ -731,12 +730,25 @@ fn elements_among<E: Element>(
     received: &[Vec<u8>],
     expected: impl Fn(usize) -> usize,
 ) -> Result<Vec<Vec<E>>, CommError> {
-    let each = received.iter().zip(ranks).enumerate().map(|(member, (bytes, rank))| {
-        let len = expected(member);
-        has_length(bytes, len * size_of::<E>(), (rank, group, operation.name()))?;
-        Ok(elements_of(bytes, len))
-    });
-    each.collect()
+    have_lengths::<E>((group, ranks), operation, received, &expected)?;
+    Ok(received.iter().enumerate().map(|(member, bytes)| elements_of(bytes, expected(member))).collect())
+}
+
+/// Whether each message is so many elements.
+fn have_lengths<E: Element>(
+    (group, ranks): (Group, Ranks),
+    operation: Operation,
+    received: &[Vec<u8>],
+    expected: impl Fn(usize) -> usize,
+) -> Result<(), CommError> {
+    received.iter().zip(ranks).enumerate().try_for_each(|(member, (bytes, rank))| {
+        has_length(bytes, expected(member) * size_of::<E>(), (rank, group, operation.name()))
+    })
+}
+
+/// Messages, which are as long as that, become the elements at their places.
+fn put<E: Element>(out: &mut [E], received: &[Vec<u8>], places: impl Fn(usize) -> Range<usize>) {
+    received.iter().enumerate().for_each(|(member, bytes)| E::from_bytes(&mut out[places(member)], bytes));
 }
 
 fn elements_of<E: Element>(bytes: &[u8], len: usize) -> Vec<E> {

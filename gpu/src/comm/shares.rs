@@ -1,6 +1,6 @@
 //! What replicas share out: each member of a group has some elements of something, which functions of its number say.
 
-use super::{Comm, CommError, solo, sum};
+use super::{Comm, CommError, have_lengths, put, solo, sum};
 use crate::device::{Element, Memory, Mut, Ref};
 use crate::ops::elementwise::Elementwise;
 use crate::{View, ViewMut};
@@ -23,23 +23,39 @@ impl Comm {
             solo::repeat::<D, (), (), (), E>(device, ViewMut::of(whole, len, 1), View::of(own, width, 1));
             return Ok(());
         }
-        let parts = self.shares(group, device.read(own, E::to_bytes).unwrap_or_default(), &of)?;
-        device.write(whole, |out| {
-            parts.iter().enumerate().for_each(|(member, part)| out[of(member)].copy_from_slice(part));
-        });
+        let received = self.shares::<E>(group, device.read(own, E::to_bytes).unwrap_or_default(), &of)?;
+        device.write(whole, |out| put(out, &received, of));
         Ok(())
     }
 
-    /// What each member of a kind of group has, some elements of something.
-    pub(crate) fn shares<E: Element>(
+    /// The same of elements that lie on no device, so many in all.
+    pub(crate) fn gather_values<E: Element>(
+        &self,
+        group: Group,
+        len: usize,
+        own: &[E],
+        of: impl Fn(usize) -> Range<usize>,
+    ) -> Result<Vec<E>, CommError> {
+        let mut all = vec![E::default(); len];
+        if self.is_alone() {
+            all[self.own(group, of)].copy_from_slice(own);
+        } else {
+            put(&mut all, &self.shares::<E>(group, E::to_bytes(own), &of)?, of);
+        }
+        Ok(all)
+    }
+
+    /// What each member of a kind of group has of something.
+    fn shares<E: Element>(
         &self,
         group: Group,
         own: Vec<u8>,
         of: &impl Fn(usize) -> Range<usize>,
-    ) -> Result<Vec<Vec<E>>, CommError> {
+    ) -> Result<Vec<Vec<u8>>, CommError> {
         const OPERATION: Operation = Operation::AllGather;
         let received = self.exchange(group, OPERATION, |members| vec![own; members])?.unwrap_or_default();
-        self.elements::<E>(group, OPERATION, &received, |member| of(member).len())
+        have_lengths::<E>((group, self.plan.group(group, self.rank)), OPERATION, &received, |member| of(member).len())?;
+        Ok(received)
     }
 
     /// Adds to the elements that this rank keeps of something what all members of a kind of group have made of them; each keeps

@@ -40,7 +40,7 @@ macro_rules! elements {
             const POISON: Self = $poison;
 
             fn to_bytes(elements: &[Self]) -> Vec<u8> {
-                elements.iter().flat_map(|element| element.to_le_bytes()).collect()
+                elements.iter().map(|element| element.to_le_bytes()).collect::<Vec<_>>().into_flattened()
             }
 
             fn from_bytes(elements: &mut [Self], bytes: &[u8]) {

@@ -117,7 +117,7 @@ pub(super) fn weights<D: Device, S: Shapes, E: Format, M: Format>(
         let (device, master) = (&step.device, step.states.master(expert).part(0, len));
         let narrowed = |values: &[f32]| values.iter().map(|value| E::of_f32(*value)).collect::<Vec<E>>();
         let own = device.read(master.read(), narrowed).unwrap_or_default();
-        let all = step.comm.shares::<E>(replicas(expert), E::to_bytes(&own), &of)?.concat();
+        let all = step.comm.gather_values(replicas(expert), step.model.parameters[usize::from(expert)], &own, of)?;
         step.model.visit(&mut Put { device, all: &all, expert })?;
     }
     Ok(())

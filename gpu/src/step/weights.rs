@@ -78,17 +78,9 @@ impl<D: Device, E: Format, M: Format> Visitor<D, E> for WriteBack<'_, D, M> {
     }
 }
 
-/// All of something that replicas share out; what a rank that is alone has, and zeros.
+/// All of something that replicas share out, so many elements; of a rank that is alone what it has, and zeros.
 pub(super) fn whole(comm: &Comm, flat: Flat, len: usize, own: &[f32]) -> Result<Vec<f32>, CommError> {
-    let mut all = vec![0.0; len];
-    if comm.is_alone() {
-        all[flat.state().elements].copy_from_slice(own);
-        return Ok(all);
-    }
-    let of = |replica| flat.elements_of(replica);
-    let parts = comm.shares::<f32>(flat.replicas(), f32::to_bytes(own), &of)?;
-    parts.iter().enumerate().for_each(|(replica, part)| all[of(replica)].copy_from_slice(part));
-    Ok(all)
+    comm.gather_values(flat.replicas(), len, own, |replica| flat.elements_of(replica))
 }
 
 /// Shows weights and buffers.
