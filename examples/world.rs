@@ -127,18 +127,22 @@ fn plan(folder: &Folder, matches: &ArgMatches) -> Result<Plan, String> {
     let sequence_parallel = if tp > 1 { Switch::On } else { Switch::Off };
     let vpp = if vpp > 1 { vpp } else { 0 };
     let [pp, cp, ep, etp] = ["pp", "cp", "ep", "etp"].map(degree);
-    let word = matches.get_one::<String>("context").expect("it has a default");
-    let context = *Context::ALL.iter().find(|context| context.word() == word).expect("it is one of these");
+    let context = chosen(matches, "context", Context::ALL, Context::word);
     spec.layout.mesh = Mesh { dp, tp, pp, vpp, cp, ep, etp, context, sequence_parallel, ..Mesh::DEFAULT };
     spec.layout.batch = spec::Batch { sequence, count: sequences / dp, ..spec::Batch::DEFAULT };
     spec.layout.precision = Precision { weights: Dtype::Fp32, activations: Dtype::Fp32, ..Precision::DEFAULT };
-    let stage = matches.get_one::<String>("zero").expect("it has a default");
-    let zero = ZeroStage::ALL.iter().find(|of| of.word() == stage).copied().expect("clap allows no other");
+    let zero = chosen(matches, "zero", ZeroStage::ALL, ZeroStage::word);
     spec.layout.zero = Zero { dense: zero, expert: zero, ..Zero::NONE };
     // Where random weights send tokens nobody knows.
     spec.layout.routing = Routing::WORST;
     spec.layout.accounting = Accounting::REFERENCE;
     Plan::new(spec).map_err(|violations| violations.to_string())
+}
+
+/// What an option's word stands for.
+fn chosen<T: Copy>(matches: &ArgMatches, option: &str, all: &[T], word: fn(T) -> &'static str) -> T {
+    let said = matches.get_one::<String>(option).expect("it has a default");
+    all.iter().copied().find(|of| word(*of) == said).expect("clap allows no other")
 }
 
 /// Layers over so many virtual stages, the first ones with one more where they do not share alike.
