@@ -32,6 +32,16 @@ fn errors(output: &Output) -> String {
 const KERNELS: &str = include_str!("kernels/kernels.ptx");
 const BUGS: &str = include_str!("kernels/bugs.ptx");
 
+/// A thread for each rank.
+fn ranks(count: usize, of: impl Fn(usize) + Sync) {
+    std::thread::scope(|scope| {
+        for rank in 0..count {
+            let of = &of;
+            scope.spawn(move || of(rank));
+        }
+    });
+}
+
 #[test]
 fn a_kernel_and_products() {
     over("case_kernel_and_products", &[]);
@@ -291,27 +301,23 @@ fn several_devices_in_several_threads() {
 #[test]
 #[ignore = "runs over the stand-in"]
 fn case_threads() {
-    std::thread::scope(|scope| {
-        for rank in 0..3_usize {
-            scope.spawn(move || {
-                let context = CudaContext::new(rank).unwrap();
-                let stream = context.new_stream().unwrap();
-                let module = context.load_module(Ptx::from_src(KERNELS)).unwrap();
-                let add = module.load_function("vector_add").unwrap();
-                #[allow(clippy::cast_precision_loss)] // small
-                let x = vec![rank as f32; 1000];
-                let dx = stream.clone_htod(&x).unwrap();
-                let mut dz = unsafe { stream.alloc::<f32>(1000) }.unwrap();
-                for _ in 0..10 {
-                    let n = 1000_usize;
-                    let mut launch = stream.launch_builder(&add);
-                    launch.arg(&dx).arg(&dx).arg(&mut dz).arg(&n);
-                    unsafe { launch.launch(LaunchConfig::for_num_elems(1000)) }.unwrap();
-                }
-                let z = stream.clone_dtoh(&dz).unwrap();
-                assert!(z.iter().zip(&x).all(|(z, x)| z.to_bits() == (x + x).to_bits()));
-            });
+    ranks(3, |rank| {
+        let context = CudaContext::new(rank).unwrap();
+        let stream = context.new_stream().unwrap();
+        let module = context.load_module(Ptx::from_src(KERNELS)).unwrap();
+        let add = module.load_function("vector_add").unwrap();
+        #[allow(clippy::cast_precision_loss)] // small
+        let x = vec![rank as f32; 1000];
+        let dx = stream.clone_htod(&x).unwrap();
+        let mut dz = unsafe { stream.alloc::<f32>(1000) }.unwrap();
+        for _ in 0..10 {
+            let n = 1000_usize;
+            let mut launch = stream.launch_builder(&add);
+            launch.arg(&dx).arg(&dx).arg(&mut dz).arg(&n);
+            unsafe { launch.launch(LaunchConfig::for_num_elems(1000)) }.unwrap();
         }
+        let z = stream.clone_dtoh(&dz).unwrap();
+        assert!(z.iter().zip(&x).all(|(z, x)| z.to_bits() == (x + x).to_bits()));
     });
 }
 
@@ -324,47 +330,43 @@ fn ranks_of_a_communicator_exchange_what_they_have() {
 #[ignore = "runs over the stand-in"]
 fn case_ranks() {
     let id = nccl::Id::new().unwrap();
-    std::thread::scope(|scope| {
-        for rank in 0..3_usize {
-            scope.spawn(move || {
-                let stream = CudaContext::new(rank).unwrap().default_stream();
-                let comm = nccl::Comm::from_rank(stream.clone(), rank, 3, id).unwrap();
-                #[allow(clippy::cast_precision_loss)] // small
-                let own: Vec<f32> = (0..6).map(|i| (10 * rank + i) as f32).collect();
-                let from = stream.clone_htod(&own).unwrap();
+    ranks(3, |rank| {
+        let stream = CudaContext::new(rank).unwrap().default_stream();
+        let comm = nccl::Comm::from_rank(stream.clone(), rank, 3, id).unwrap();
+        #[allow(clippy::cast_precision_loss)] // small
+        let own: Vec<f32> = (0..6).map(|i| (10 * rank + i) as f32).collect();
+        let from = stream.clone_htod(&own).unwrap();
 
-                let mut all = stream.alloc_zeros::<f32>(18).unwrap();
-                comm.all_gather(&from, &mut all).unwrap();
-                let expected: Vec<f32> =
-                    [0.0, 10.0, 20.0].iter().flat_map(|r| (0..6_u8).map(move |i| r + f32::from(i))).collect();
-                assert_eq!(stream.clone_dtoh(&all).unwrap(), expected);
+        let mut all = stream.alloc_zeros::<f32>(18).unwrap();
+        comm.all_gather(&from, &mut all).unwrap();
+        let expected: Vec<f32> =
+            [0.0, 10.0, 20.0].iter().flat_map(|r| (0..6_u8).map(move |i| r + f32::from(i))).collect();
+        assert_eq!(stream.clone_dtoh(&all).unwrap(), expected);
 
-                let mut sum = stream.alloc_zeros::<f32>(6).unwrap();
-                comm.all_reduce(&from, &mut sum, &nccl::ReduceOp::Sum).unwrap();
-                assert_eq!(stream.clone_dtoh(&sum).unwrap(), [30.0, 33.0, 36.0, 39.0, 42.0, 45.0]);
-                comm.all_reduce(&from, &mut sum, &nccl::ReduceOp::Max).unwrap();
-                assert_eq!(stream.clone_dtoh(&sum).unwrap(), [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]);
+        let mut sum = stream.alloc_zeros::<f32>(6).unwrap();
+        comm.all_reduce(&from, &mut sum, &nccl::ReduceOp::Sum).unwrap();
+        assert_eq!(stream.clone_dtoh(&sum).unwrap(), [30.0, 33.0, 36.0, 39.0, 42.0, 45.0]);
+        comm.all_reduce(&from, &mut sum, &nccl::ReduceOp::Max).unwrap();
+        assert_eq!(stream.clone_dtoh(&sum).unwrap(), [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]);
 
-                let mut part = stream.alloc_zeros::<f32>(2).unwrap();
-                comm.reduce_scatter(&from, &mut part, &nccl::ReduceOp::Sum).unwrap();
-                let parts = [[30.0, 33.0], [36.0, 39.0], [42.0, 45.0]];
-                assert_eq!(stream.clone_dtoh(&part).unwrap(), parts[rank]);
+        let mut part = stream.alloc_zeros::<f32>(2).unwrap();
+        comm.reduce_scatter(&from, &mut part, &nccl::ReduceOp::Sum).unwrap();
+        let parts = [[30.0, 33.0], [36.0, 39.0], [42.0, 45.0]];
+        assert_eq!(stream.clone_dtoh(&part).unwrap(), parts[rank]);
 
-                let mut first = stream.alloc_zeros::<f32>(6).unwrap();
-                comm.broadcast(Some(&from), &mut first, 1).unwrap();
-                assert_eq!(stream.clone_dtoh(&first).unwrap()[0].to_bits(), 10.0_f32.to_bits());
+        let mut first = stream.alloc_zeros::<f32>(6).unwrap();
+        comm.broadcast(Some(&from), &mut first, 1).unwrap();
+        assert_eq!(stream.clone_dtoh(&first).unwrap()[0].to_bits(), 10.0_f32.to_bits());
 
-                // Around a ring, all at once.
-                let mut come = stream.alloc_zeros::<f32>(6).unwrap();
-                let [next, before] = [(rank + 1) % 3, (rank + 2) % 3].map(|rank| i32::try_from(rank).unwrap());
-                nccl::group_start().unwrap();
-                comm.send(&from, next).unwrap();
-                comm.recv(&mut come, before).unwrap();
-                nccl::group_end().unwrap();
-                let expected = [20.0_f32, 0.0, 10.0][rank];
-                assert_eq!(stream.clone_dtoh(&come).unwrap()[0].to_bits(), expected.to_bits());
-            });
-        }
+        // Around a ring, all at once.
+        let mut come = stream.alloc_zeros::<f32>(6).unwrap();
+        let [next, before] = [(rank + 1) % 3, (rank + 2) % 3].map(|rank| i32::try_from(rank).unwrap());
+        nccl::group_start().unwrap();
+        comm.send(&from, next).unwrap();
+        comm.recv(&mut come, before).unwrap();
+        nccl::group_end().unwrap();
+        let expected = [20.0_f32, 0.0, 10.0][rank];
+        assert_eq!(stream.clone_dtoh(&come).unwrap()[0].to_bits(), expected.to_bits());
     });
 }
 
@@ -383,22 +385,18 @@ fn ranks_that_disagree_or_do_not_come_are_errors() {
 #[ignore = "runs over the stand-in"]
 fn case_ranks_apart() {
     let id = nccl::Id::new().unwrap();
-    std::thread::scope(|scope| {
-        for rank in 0..2_usize {
-            scope.spawn(move || {
-                let stream = CudaContext::new(rank).unwrap().default_stream();
-                let comm = nccl::Comm::from_rank(stream.clone(), rank, 2, id).unwrap();
-                let mut held = stream.clone_htod(&[1.0_f32, 2.0]).unwrap();
-                if rank == 0 {
-                    comm.send(&held, 1).unwrap();
-                    // Until the other has it, as it would be.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                } else {
-                    assert!(comm.recv(&mut held.slice_mut(..1), 0).is_err());
-                    // Nothing more comes.
-                    assert!(comm.recv(&mut held, 0).is_err());
-                }
-            });
+    ranks(2, |rank| {
+        let stream = CudaContext::new(rank).unwrap().default_stream();
+        let comm = nccl::Comm::from_rank(stream.clone(), rank, 2, id).unwrap();
+        let mut held = stream.clone_htod(&[1.0_f32, 2.0]).unwrap();
+        if rank == 0 {
+            comm.send(&held, 1).unwrap();
+            // Until the other has it, as it would be.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        } else {
+            assert!(comm.recv(&mut held.slice_mut(..1), 0).is_err());
+            // Nothing more comes.
+            assert!(comm.recv(&mut held, 0).is_err());
         }
     });
     // What nobody wrote is not summed up.
@@ -409,16 +407,12 @@ fn case_ranks_apart() {
     assert!(comm.all_reduce(&unwritten, &mut sum, &nccl::ReduceOp::Sum).is_err());
     // Two ranks on one device, and a rank that does not come.
     let id = nccl::Id::new().unwrap();
-    std::thread::scope(|scope| {
-        for rank in 0..2_usize {
-            scope.spawn(move || {
-                if rank == 1 {
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                }
-                let stream = CudaContext::new(0).unwrap().default_stream();
-                assert!(nccl::Comm::from_rank(stream, rank, 2, id).is_err());
-            });
+    ranks(2, |rank| {
+        if rank == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
         }
+        let stream = CudaContext::new(0).unwrap().default_stream();
+        assert!(nccl::Comm::from_rank(stream, rank, 2, id).is_err());
     });
 }
 
@@ -436,15 +430,11 @@ fn ranks_that_all_send_first_wait_for_each_other() {
 #[ignore = "runs over the stand-in"]
 fn case_ring() {
     let id = nccl::Id::new().unwrap();
-    std::thread::scope(|scope| {
-        for rank in 0..3_usize {
-            scope.spawn(move || {
-                let stream = CudaContext::new(rank).unwrap().default_stream();
-                let comm = nccl::Comm::from_rank(stream.clone(), rank, 3, id).unwrap();
-                let own = stream.clone_htod(&[1_u8]).unwrap();
-                assert!(comm.send(&own, i32::try_from((rank + 1) % 3).unwrap()).is_err());
-            });
-        }
+    ranks(3, |rank| {
+        let stream = CudaContext::new(rank).unwrap().default_stream();
+        let comm = nccl::Comm::from_rank(stream.clone(), rank, 3, id).unwrap();
+        let own = stream.clone_htod(&[1_u8]).unwrap();
+        assert!(comm.send(&own, i32::try_from((rank + 1) % 3).unwrap()).is_err());
     });
 }
 
